@@ -1,0 +1,50 @@
+# How every part of Probing is compiled, and probing_library(): one folder, one target.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)  # the CLI looks for the probe beside itself
+
+add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+add_compile_definitions(PROBING_VERSION="${PROJECT_VERSION}")
+if(PROBING_SANITIZER)
+  add_compile_options(-fsanitize=${PROBING_SANITIZER} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${PROBING_SANITIZER})
+endif()
+
+find_package(Threads REQUIRED)
+if(PROBING_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# probing_library(NAME [EXCEPTIONS] DEPS dep…)
+# A static library of all *.cc here except tests, fuzzers and main.cc. Without EXCEPTIONS the
+# code can go into a target: nothing in it throws, and a thread that Python ends with
+# pthread_exit can be unwound through it. x_test.cc files become the test program NAME_test.
+function(probing_library NAME)
+  cmake_parse_arguments(ARG "EXCEPTIONS" "" "DEPS" ${ARGN})
+  file(GLOB SOURCES CONFIGURE_DEPENDS *.cc)
+  set(TESTS ${SOURCES})
+  list(FILTER TESTS INCLUDE REGEX "_test\\.cc$")
+  list(FILTER SOURCES EXCLUDE REGEX "(_test|_fuzzer|/main)\\.cc$")
+  add_library(probing_${NAME} STATIC ${SOURCES})
+  target_include_directories(probing_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  if(NOT ARG_EXCEPTIONS)
+    target_compile_options(probing_${NAME} PRIVATE -fno-exceptions -fasynchronous-unwind-tables)
+  endif()
+  foreach(DEP ${ARG_DEPS})
+    target_link_libraries(probing_${NAME} PUBLIC probing_${DEP})
+  endforeach()
+  if(PROBING_TESTS AND TESTS)
+    add_executable(${NAME}_test ${TESTS})
+    target_link_libraries(${NAME}_test PRIVATE probing_${NAME} GTest::gtest_main)
+    gtest_discover_tests(${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60)
+  endif()
+endfunction()

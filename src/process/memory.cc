@@ -1,0 +1,56 @@
+#include "process/memory.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace probing::process {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;
+
+std::string Where(pid_t pid, RemoteAddress address, std::size_t size) {
+  std::array<char, 96> text;
+  std::snprintf(text.data(), text.size(), "process %d, %zu bytes at 0x%llx", pid, size,
+                static_cast<unsigned long long>(address.address));
+  return text.data();
+}
+
+}  // namespace
+
+Result<std::string> Memory::ReadCString(RemoteAddress from, std::size_t max_bytes) const {
+  std::string text;
+  std::array<char, 256> chunk;
+  while (text.size() < max_bytes) {
+    // Up to the next page border only: the string may end just before an unmapped page.
+    const std::uint64_t at = from.address + text.size();
+    const std::size_t size = std::min({chunk.size(), max_bytes - text.size(),
+                                       static_cast<std::size_t>(kPageBytes - at % kPageBytes)});
+    RETURN_IF_ERROR(Read({at}, std::as_writable_bytes(std::span(chunk.data(), size))));
+    const char* end = std::find(chunk.data(), chunk.data() + size, '\0');
+    text.append(chunk.data(), static_cast<std::size_t>(end - chunk.data()));
+    if (end != chunk.data() + size) break;
+  }
+  return text;
+}
+
+Result<void> ProcessMemory::Read(RemoteAddress from, std::span<std::byte> out) const {
+  if (out.empty()) return {};
+  const iovec local{out.data(), out.size()};
+  const iovec remote{reinterpret_cast<void*>(from.address), out.size()};
+  const ssize_t n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(out.size())) return {};
+  return ErrnoError("read memory of " + Where(pid_, from, out.size()), n < 0 ? errno : EFAULT);
+}
+
+Result<void> ProcessMemory::Write(RemoteAddress to, std::span<const std::byte> data) const {
+  const iovec local{const_cast<std::byte*>(data.data()), data.size()};
+  const iovec remote{reinterpret_cast<void*>(to.address), data.size()};
+  const ssize_t n = process_vm_writev(pid_, &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(data.size())) return {};
+  return ErrnoError("write memory of " + Where(pid_, to, data.size()), n < 0 ? errno : EFAULT);
+}
+
+}  // namespace probing::process

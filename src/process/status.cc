@@ -1,0 +1,131 @@
+#include "process/status.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace probing::process {
+namespace {
+
+constexpr std::uint64_t kKernelThreadFlag = 0x00200000;  // PF_KTHREAD
+
+std::string ProcPath(const std::string& root, pid_t pid, const char* file) {
+  return root + "/" + std::to_string(pid) + "/" + file;
+}
+
+std::vector<std::uint64_t> Numbers(std::string_view text) {
+  std::vector<std::uint64_t> numbers;
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  while (at < end) {
+    std::uint64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error == std::errc()) numbers.push_back(value);
+    at = error == std::errc() ? next : at + 1;
+  }
+  return numbers;
+}
+
+void ParseStatusLine(std::string_view key, std::string_view value, Status& status) {
+  const auto number = [&](std::size_t index) -> std::int64_t {
+    const auto numbers = Numbers(value);
+    return index < numbers.size() ? static_cast<std::int64_t>(numbers[index]) : 0;
+  };
+  if (key == "Name") status.name = value;
+  if (key == "State" && !value.empty()) status.state = value.front();
+  if (key == "PPid") status.parent = static_cast<pid_t>(number(0));
+  if (key == "TracerPid") status.tracer = static_cast<pid_t>(number(0));
+  if (key == "Threads") status.threads = static_cast<int>(number(0));
+  if (key == "Seccomp") status.seccomp_mode = static_cast<int>(number(0));
+  if (key == "Seccomp_filters") status.seccomp_filters = static_cast<int>(number(0));
+  if (key == "x86_Thread_features") status.shadow_stack = value.find("shstk") != std::string_view::npos;
+  if (key == "Uid") {
+    status.real_uid = static_cast<uid_t>(number(0));
+    status.effective_uid = static_cast<uid_t>(number(1));
+  }
+  if (key == "NSpid") {
+    for (const std::uint64_t pid : Numbers(value)) status.ns_pids.push_back(static_cast<pid_t>(pid));
+  }
+}
+
+void ParseStat(std::string_view stat, Status& status) {
+  // The name is in parentheses and may contain anything, so count from the last one.
+  const std::size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return;
+  std::istringstream fields{std::string(stat.substr(name_end + 1))};
+  std::vector<std::string> words;
+  for (std::string word; fields >> word;) words.push_back(std::move(word));
+  const auto field = [&](std::size_t number_in_manual) -> std::uint64_t {
+    const std::size_t index = number_in_manual - 3;
+    if (index >= words.size()) return 0;
+    const auto numbers = Numbers(words[index]);
+    return numbers.empty() ? 0 : numbers.front();
+  };
+  status.kernel_thread = (field(9) & kKernelThreadFlag) != 0;
+  status.start_ticks = field(22);
+}
+
+}  // namespace
+
+Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
+  auto text = ReadFile(ProcPath(proc_root, pid, "status"));
+  auto stat = ReadFile(ProcPath(proc_root, pid, "stat"));
+  if (!text.ok() || !stat.ok()) {
+    return Error{Code::kNotFound, "no process " + std::to_string(pid), "`probing list` shows the probed ones"};
+  }
+  Status status;
+  status.pid = pid;
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    std::string_view value = line.substr(colon + 1);
+    value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+    ParseStatusLine(line.substr(0, colon), value, status);
+  }
+  ParseStat(*stat, status);
+  return status;
+}
+
+std::string CommandLine(pid_t pid, const std::string& proc_root) {
+  auto line = ReadFile(ProcPath(proc_root, pid, "cmdline"));
+  if (line.ok() && !line->empty()) {
+    while (!line->empty() && line->back() == '\0') line->pop_back();
+    std::replace(line->begin(), line->end(), '\0', ' ');
+    return *line;
+  }
+  auto name = ReadFile(ProcPath(proc_root, pid, "comm"));
+  if (!name.ok()) return "";
+  while (!name->empty() && name->back() == '\n') name->pop_back();
+  return "[" + *name + "]";
+}
+
+Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable, const std::string& proc_root) {
+  ASSIGN_OR_RETURN(const std::string environment, ReadFile(ProcPath(proc_root, pid, "environ")));
+  const std::string prefix = variable + "=";
+  std::string_view rest = environment;
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    if (entry.starts_with(prefix)) return std::string(entry.substr(prefix.size()));
+  }
+  return Error{Code::kNotFound, variable + " is not set", ""};
+}
+
+Result<std::vector<pid_t>> ListThreads(pid_t pid, const std::string& proc_root) {
+  ASSIGN_OR_RETURN(const auto names, ListDirectory(ProcPath(proc_root, pid, "task")));
+  std::vector<pid_t> threads;
+  for (const std::string& name : names) {
+    const auto numbers = Numbers(name);
+    if (numbers.size() == 1) threads.push_back(static_cast<pid_t>(numbers.front()));
+  }
+  std::sort(threads.begin(), threads.end());
+  return threads;
+}
+
+}  // namespace probing::process

@@ -1,0 +1,69 @@
+// The control protocol between a probe and whoever asks it (probingd, the command line).
+//
+//   frame   := length:u32 id:u32 field*        length counts what follows it; little-endian
+//   field   := key_size:u16 value_size:u32 key value
+//
+// A request has the field "verb"; the answer carries the request's id and either the fields
+// of the answer or "error" (with "code" and "hint"). Values are bytes; numbers are decimal
+// text. It is this plain because one end of it lives inside somebody's training job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace probing::wire {
+
+inline constexpr std::uint32_t kMaxFrameBytes = 64U << 20;
+
+class Message {
+ public:
+  explicit Message(std::uint32_t id = 0) : id_(id) {}
+  static Message Request(std::uint32_t id, std::string_view verb);
+  static Message Failure(std::uint32_t id, const Error& error);
+
+  std::uint32_t id() const { return id_; }
+
+  Message& Set(std::string_view key, std::string_view value);
+  Message& Set(std::string_view key, std::int64_t value);
+
+  // "" when there is no such field; Has() tells the difference.
+  std::string_view Get(std::string_view key) const;
+  std::int64_t GetNumber(std::string_view key, std::int64_t otherwise = 0) const;
+  bool Has(std::string_view key) const;
+
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  const Fields& fields() const { return fields_; }
+
+  // The Error of a Failure, nothing for other messages.
+  std::optional<Error> failure() const;
+
+  std::string Encode() const;
+
+ private:
+  friend class Decoder;
+  std::uint32_t id_;
+  Fields fields_;
+};
+
+// Takes bytes as they arrive and gives back whole messages. Content is untrusted: a frame that
+// lies about its sizes is an error, after which the connection has to be dropped.
+class Decoder {
+ public:
+  void Append(std::string_view bytes) { buffer_ += bytes; }
+  // nullopt: more bytes are needed.
+  Result<std::optional<Message>> Next();
+
+ private:
+  std::string buffer_;
+};
+
+// Sends one request on a connected stream socket and waits for its answer.
+Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout_ms);
+
+}  // namespace probing::wire

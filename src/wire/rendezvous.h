@@ -1,0 +1,42 @@
+// Where probes and probingd meet: unix sockets in a 0700 directory named after the user.
+//
+//   <dir>/<pid>.sock      a probe; pid as the target sees itself
+//   <dir>/probingd.sock   the user's daemon
+//
+// <dir> is the first of /tmp, /dev/shm and /var/tmp + "/probing-<uid>" that can be used, so a
+// full or read-only /tmp is no obstacle; whoever looks for sockets looks in all of them. It does
+// not depend on the environment: target and tool rarely share one. A target in another mount
+// namespace is reached through /proc/PID/root. A directory that is not ours alone is refused.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/scoped_fd.h"
+
+namespace probing::wire {
+
+// The candidates in order of preference; `root` is "" or "/proc/PID/root".
+std::vector<std::string> RuntimeDirectories(uid_t uid, const std::string& root = "");
+
+// A listening socket called `name`, and its path, in the first directory that can be used.
+struct Listener {
+  ScopedFd socket;
+  std::string path;
+};
+Result<Listener> Listen(const std::string& name);
+
+// Connects to a socket, and checks with SO_PEERCRED that its listener runs as `owner` (or root).
+Result<ScopedFd> Connect(const std::string& path, uid_t owner);
+
+// Connects to the probe inside process `pid`. Verifies that the peer is that very process.
+// kNotFound: it has no probe. A stale socket of a dead process is removed.
+Result<ScopedFd> ConnectToProbe(pid_t pid);
+
+// True when the process at the other end is this user's or root's.
+bool PeerIsTrusted(int socket_fd);
+
+}  // namespace probing::wire
