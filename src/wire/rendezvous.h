@@ -36,6 +36,16 @@ Result<ScopedFd> Connect(const std::string& path, uid_t owner);
 // kNotFound: it has no probe. A stale socket of a dead process is removed.
 Result<ScopedFd> ConnectToProbe(pid_t pid);
 
+// Removes the socket of a process that is gone; does nothing while anybody listens on it.
+void RemoveIfStale(const std::string& path);
+
+// Who is at the other end of a unix socket, as seen from here; the kernel vouches for it.
+struct Peer {
+  pid_t pid = 0;  // 0: in a pid namespace we cannot see
+  uid_t uid = 0;
+};
+Result<Peer> PeerOf(int socket_fd);
+
 // True when the process at the other end is this user's or root's.
 bool PeerIsTrusted(int socket_fd);
 
