@@ -1,0 +1,81 @@
+# Everything a developer does with this repository. `make` alone prints the menu.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := build/venv/bin
+PYTHON ?= python3
+
+# $(call compile,PRESET): configures once (ninja repeats it by itself when needed), then builds.
+compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1)
+
+.PHONY: help
+help: ## This menu
+	@[ -t 1 ] && colour=36 || colour=; \
+	awk -v colour="$$colour" 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / { \
+	  name = sprintf("%-10s", $$1); if (colour) name = "\033[" colour "m" name "\033[0m"; \
+	  print "  " name " " $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## A training job is started, entered, looked into and left again
+	@tools/demo.sh
+
+.PHONY: test
+test: build debug ## Everything that must hold: C++ tests, integration tests, layers, symbols
+	@$(VENV)/python tools/run_tests.py
+
+.PHONY: build
+build: deps ## What users get, in build/release/bin (old glibc, static libc++)
+	@$(call compile,release)
+
+.PHONY: debug
+debug: deps ## The same with g++, assertions and the C++ tests, in build/debug
+	@$(call compile,debug)
+
+.PHONY: bench
+bench: build ## What we promise about cost, measured beside other tools
+	@tools/install_deps.sh bench
+	@$(VENV)/python bench/inject.py
+
+.PHONY: soak
+soak: build ## The long form of the injection tests: 1,000 cycles and 1,000 fresh targets
+	@PROBING_SOAK=1 $(VENV)/python -m pytest tests/integration -m soak
+
+.PHONY: lint
+lint: deps ## ruff, clang-format, the dependency rule, machine names in committed files
+	@$(VENV)/python tools/lint.py
+
+.PHONY: format
+format: deps ## Rewrites C++ and Python in the style of the house
+	@git ls-files '*.h' '*.cc' '*.c' | xargs -r $(VENV)/clang-format -i
+	@$(VENV)/ruff check --quiet --fix .
+	@$(VENV)/ruff format --quiet .
+
+.PHONY: tidy
+tidy: deps ## clang-tidy on every C++ file (slow)
+	@tools/install_deps.sh clang
+	@$(call compile,tidy)
+
+.PHONY: asan
+asan: deps ## C++ tests under the address and undefined-behaviour sanitizers
+	@tools/install_deps.sh clang
+	@$(call compile,asan)
+	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure
+
+.PHONY: tsan
+tsan: deps ## C++ tests under the thread sanitizer
+	@tools/install_deps.sh clang
+	@$(call compile,tsan)
+	@ctest --test-dir build/tsan --output-on-failure
+
+.PHONY: hook
+hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)
+	@$(PYTHON) tools/install_hook.py --library build/release/bin/libprobing.so
+
+.PHONY: deps
+deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)
+	@tools/install_deps.sh
+
+.PHONY: clean
+clean: ## Removes what was built, keeps the tools in build/venv
+	@find build -mindepth 1 -maxdepth 1 ! -name '*venv' -exec rm -rf {} +

@@ -1,0 +1,24 @@
+"""Exits 0 when every `name==version` of a requirements file is installed in this Python."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+
+def is_installed(pin: str) -> bool:
+    name, _, version = pin.partition("==")
+    try:
+        return metadata.version(name) == version
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def main(requirements: Path) -> int:
+    pins = [line.strip() for line in requirements.read_text().splitlines() if "==" in line]
+    return 0 if all(is_installed(pin) for pin in pins) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Installs what building and testing needs: Debian packages (as root) and the Python tools of
+# tools/requirements.txt in build/venv. What is there already is left alone, so a second run
+# takes no time, no network and no rights.
+#
+#   install_deps.sh          build and test
+#   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
+#   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'deps: %s\n' "$*"; }
+die() { printf 'deps: %s\n' "$*" >&2; exit 1; }
+
+# Versions are those of Debian 12, which do not change; libraries with a version in their name
+# are asked for by that name.
+BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
+                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev
+                python3 python3-venv ca-certificates git)
+TEST_PACKAGES=(strace gdb util-linux procps musl-tools)
+CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
+
+install_packages() {
+  command -v dpkg-query > /dev/null || { say "no Debian here: please provide $*"; return; }
+  local missing=() package installed
+  installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' "$@" 2> /dev/null | sed -n 's/^ii *//p' || true)
+  for package in "$@"; do
+    grep -qxF "$package" <<< "$installed" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -eq 0 ]] && return
+  [[ $(id -u) -eq 0 ]] || die "missing packages: ${missing[*]}
+      Next: run as root: apt-get install --no-install-recommends ${missing[*]}"
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -q --no-install-recommends "${missing[@]}" |
+    awk '/^Setting up / {printf "deps:   %s\n", $3; fflush()}'
+}
+
+# The first python3 of the PATH that the tools support; pyenv's or Debian's, both will do.
+find_python() {
+  local python
+  while read -r python; do
+    if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then
+      echo "$python"
+      return
+    fi
+  done < <(type -ap python3)
+  die "no python3 >= 3.10 with venv in PATH. Next: apt-get install python3 python3-venv"
+}
+
+# install_venv DIR REQUIREMENTS: makes DIR when it is missing, installs what it has not got.
+install_venv() {
+  local venv=$1 requirements=$2
+  if [[ ! -x $venv/bin/python ]]; then
+    local python
+    python=$(find_python)
+    say "creating $venv with $("$python" --version)"
+    mkdir -p "$(dirname "$venv")"
+    "$python" -m venv "$venv"
+  fi
+  "$venv/bin/python" tools/check_requirements.py "$requirements" && return
+  say "installing $(grep -c == "$requirements") Python packages into $venv (ziglang is 100 MB)"
+  "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off -r "$requirements"
+}
+
+case ${1:-build} in
+  build)
+    install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    install_venv build/venv tools/requirements.txt
+    ;;
+  clang) install_packages "${CLANG_PACKAGES[@]}" ;;
+  bench) install_venv build/bench-venv bench/requirements.txt ;;
+  *) die "unknown part '$1': build, clang or bench" ;;
+esac

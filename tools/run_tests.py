@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Runs every suite, shows its output, and ends with a table of times and `N passed, M failed`.
+
+The counts come from the JUnit files that ctest and pytest write to build/test-results; a check
+without one counts as a single test. The last line is also left there as `summary`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build/test-results"
+
+
+@dataclass
+class Suite:
+    name: str
+    command: list[str]
+    junit: Path | None = None
+    seconds: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        print(f"── {self.name} " + "─" * (70 - len(self.name)), flush=True)
+        if self.junit is not None:
+            self.junit.unlink(missing_ok=True)
+        started = time.monotonic()
+        code = subprocess.run(self.command, cwd=ROOT).returncode
+        self.seconds = time.monotonic() - started
+        if self.junit is not None and self.junit.exists():
+            self.count_cases(self.junit)
+        elif code == 0:
+            self.passed = 1
+        if code != 0 and self.failed == 0:  # died before it could say what failed
+            self.failed, self.failures = 1, [f"{self.name}: exit code {code}"]
+
+    def count_cases(self, junit: Path) -> None:
+        for case in ElementTree.parse(junit).iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None:
+                self.failed += 1
+                self.failures.append(f"{self.name}: {case.get('name')}")
+            elif case.find("skipped") is not None or case.get("status") in {"notrun", "disabled"}:
+                self.skipped += 1
+            else:
+                self.passed += 1
+
+
+def suites(pytest_arguments: list[str]) -> list[Suite]:
+    cpp, integration = RESULTS / "ctest.xml", RESULTS / "pytest.xml"
+    ctest = ["ctest", "--test-dir", "build/debug", "--output-on-failure", "--output-junit", str(cpp)]
+    # --no-tests=error: a build without tests must not look like one whose tests pass.
+    return [
+        Suite("layers", [sys.executable, "tools/check_layers.py"]),
+        Suite("symbols", [sys.executable, "tools/check_symbols.py", "build/release/bin/libprobing.so"]),
+        Suite("c++", [*ctest, "--no-tests=error"], cpp),
+        Suite(
+            "integration",
+            [sys.executable, "-m", "pytest", f"--junit-xml={integration}", *pytest_arguments],
+            integration,
+        ),
+    ]
+
+
+def print_table(done: list[Suite]) -> None:
+    print("─" * 74)
+    print(f"{'suite':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>10}")
+    for suite in done:
+        print(f"{suite.name:<14}{suite.passed:>8}{suite.failed:>8}{suite.skipped:>9}{suite.seconds:>10.1f}")
+    for suite in done:
+        for failure in suite.failures:
+            print(f"failed: {failure}")
+
+
+def main() -> int:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    done = suites(sys.argv[1:])
+    for suite in done:
+        suite.run()
+    print_table(done)
+    failed = sum(suite.failed for suite in done)
+    summary = f"{sum(suite.passed for suite in done)} passed, {failed} failed"
+    (RESULTS / "summary").write_text(summary + "\n")
+    print(summary)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
