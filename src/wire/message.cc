@@ -137,8 +137,12 @@ Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout
       if (got == 0) return Error{Code::kNotFound, "the probe closed the connection", "did the target end?"};
       if (got < 0 && errno != EAGAIN && errno != EINTR) return ErrnoError("read from the probe");
       if (got > 0) decoder.Append({buffer.data(), static_cast<std::size_t>(got)});
-      ASSIGN_OR_RETURN(std::optional<Message> answer, decoder.Next());
-      if (answer.has_value() && answer->id() == request.id()) return std::move(*answer);
+      // An earlier call that timed out may have left its answer before ours.
+      while (true) {
+        ASSIGN_OR_RETURN(std::optional<Message> answer, decoder.Next());
+        if (!answer.has_value()) break;
+        if (answer->id() == request.id()) return std::move(*answer);
+      }
     }
   }
 }

@@ -1,0 +1,214 @@
+#include "wire/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+namespace probing::wire {
+namespace {
+
+using enum Holder;
+using enum SettingType;
+
+constexpr std::array kSettings{
+    Setting{"probing.eval.timeout", kProbe, kSeconds, "10", 0.001, 86400, "",
+            "how long one eval may take unless the caller says otherwise"},
+    Setting{"probing.eval.max_output", kProbe, kBytes, "1048576", 0, 16 << 20, "",
+            "how much captured output of one eval is kept"},
+    Setting{"probing.nested", kProbe, kFlag, "false", 0, 0, "",
+            "whether processes forked by the target get a probe of their own"},
+    Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
+            "probingd exits after this long without a target and without a request"},
+    Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",
+            "what probingd writes to its log"},
+};
+
+// Splits "1.5MB" into 1.5 and "MB".
+struct Quantity {
+  double number;
+  std::string_view unit;
+};
+std::optional<Quantity> ParseQuantity(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  return Quantity{number, text.substr(static_cast<std::size_t>(end - text.data()))};
+}
+
+std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
+  using Unit = std::pair<std::string_view, double>;
+  static constexpr std::array kTime{Unit{"", 1}, Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"min", 60}, Unit{"h", 3600}};
+  static constexpr std::array kSize{Unit{"", 1},         Unit{"B", 1},          Unit{"KB", 1 << 10},
+                                    Unit{"MB", 1 << 20}, Unit{"GB", 1 << 30}};
+  const std::span<const Unit> units = type == kSeconds ? std::span<const Unit>(kTime) : std::span<const Unit>(kSize);
+  for (const auto& [name, factor] : units) {
+    if (name == unit) return factor;
+  }
+  return std::nullopt;
+}
+
+std::string NumberText(double number) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  return error == std::errc() ? std::string(text.data(), end) : std::string("0");
+}
+
+std::string ExpectedForm(const Setting& setting) {
+  switch (setting.type) {
+    case kFlag:
+      return "true or false";
+    case kChoice: {
+      std::string form = "one of ";
+      for (const char c : setting.choices) form += c == '|' ? std::string(", ") : std::string(1, c);
+      return form;
+    }
+    case kSeconds:
+      return "seconds from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum) +
+             ", as in 2.5, 500ms or 10min";
+    case kBytes:
+      return "bytes from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum) +
+             ", as in 65536, 64KB or 1MB";
+  }
+  return "";
+}
+
+std::optional<std::string> CanonicalNumber(const Setting& setting, std::string_view text) {
+  const std::optional<Quantity> quantity = ParseQuantity(text);
+  if (!quantity) return std::nullopt;
+  const std::optional<double> factor = UnitFactor(setting.type, quantity->unit);
+  if (!factor) return std::nullopt;
+  const double number = quantity->number * *factor;
+  // Written so that a NaN is outside.
+  if (!(number >= setting.minimum && number <= setting.maximum)) return std::nullopt;
+  return setting.type == kBytes ? std::to_string(static_cast<std::int64_t>(number)) : NumberText(number);
+}
+
+std::optional<std::string> CanonicalFlag(std::string_view text) {
+  for (const std::string_view yes : {"true", "1", "on", "yes"}) {
+    if (text == yes) return "true";
+  }
+  for (const std::string_view no : {"false", "0", "off", "no"}) {
+    if (text == no) return "false";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> CanonicalChoice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const std::string_view choice = choices.substr(0, choices.find('|'));
+    if (choice == text) return std::string(text);
+    choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
+  }
+  return std::nullopt;
+}
+
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::span<const Setting> AllSettings() { return kSettings; }
+
+Result<const Setting*> FindSetting(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Setting& setting : kSettings) {
+    if (setting.name == name) return &setting;
+    names.push_back(setting.name);
+  }
+  const std::string_view nearest = Nearest(name, names);
+  return Error{Code::kUsage, "there is no setting " + std::string(name),
+               nearest.empty() ? "`probing config` lists all settings" : "did you mean " + std::string(nearest) + "?"};
+}
+
+std::string EnvironmentName(const Setting& setting) {
+  std::string name(setting.name);
+  for (char& c : name) c = c == '.' ? '_' : (c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c);
+  return name;
+}
+
+Result<std::string> CanonicalValue(const Setting& setting, std::string_view text) {
+  const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
+                                           : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
+                                                                     : CanonicalNumber(setting, text);
+  if (value) return *value;
+  return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + std::string(text) + "\"",
+               "it takes " + ExpectedForm(setting)};
+}
+
+Settings::Settings(Holder holder) : holder_(holder) {
+  for (const Setting& setting : kSettings) {
+    if (setting.holder == holder) values_.push_back({&setting, std::string(setting.default_value)});
+  }
+}
+
+std::vector<Error> Settings::LoadEnvironment() {
+  std::vector<Error> errors;
+  for (Value& value : values_) {
+    const std::string variable = EnvironmentName(*value.setting);
+    const char* text = std::getenv(variable.c_str());
+    if (text == nullptr) continue;
+    Result<std::string> canonical = CanonicalValue(*value.setting, text);
+    if (canonical.ok()) {
+      value.value = std::move(*canonical);
+    } else {
+      canonical.error().message = variable + ": " + canonical.error().message;
+      errors.push_back(std::move(canonical.error()));
+    }
+  }
+  return errors;
+}
+
+Result<void> Settings::Set(std::string_view name, std::string_view text) {
+  ASSIGN_OR_RETURN(const Setting* setting, FindSetting(name));
+  if (setting->holder != holder_) {
+    return Error{Code::kUsage, std::string(name) + (holder_ == kProbe ? " belongs to probingd, not to a target"
+                                                                      : " belongs to a target, not to probingd"),
+                 holder_ == kProbe ? "set it without a target" : "name the target with -t"};
+  }
+  ASSIGN_OR_RETURN(std::string canonical, CanonicalValue(*setting, text));
+  for (Value& value : values_) {
+    if (value.setting == setting) value.value = std::move(canonical);
+  }
+  return {};
+}
+
+std::string_view Settings::Get(std::string_view name) const {
+  for (const Value& value : values_) {
+    if (value.setting->name == name) return value.value;
+  }
+  return {};
+}
+
+double Settings::GetNumber(std::string_view name) const {
+  const std::optional<Quantity> quantity = ParseQuantity(Get(name));
+  return quantity ? quantity->number : 0;
+}
+
+std::string_view Nearest(std::string_view name, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = EditDistance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace probing::wire
