@@ -1,0 +1,56 @@
+// How a command of `probing` is declared and what it gets when it runs.
+//
+// Commands are data: the parser, --help and the shell completions all read the same table
+// (commands.h). Results go to stdout, everything else to stderr; a command returns its exit
+// code, or an Error which main prints and turns into one (SPEC §2).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace probing::cli {
+
+struct Option {
+  std::string_view name;   // "--timeout"; "-d,--duration"; "CODE" without dashes is a positional argument
+  std::string_view value;  // what it takes, "SECONDS"; "" for switches and positional arguments
+  std::string_view help;
+};
+
+enum class TargetUse : std::uint8_t { kNone, kOptional, kRequired };
+
+// What follows the options. kProgram takes the rest of the line untouched, dashes and all.
+enum class Arguments : std::uint8_t { kNone, kOne, kMany, kProgram };
+
+class Invocation {
+ public:
+  bool Has(std::string_view option) const { return options.contains(option); }
+  // "" when the option was not given.
+  std::string Get(std::string_view option) const;
+  // A number greater than zero; anything else is a usage error.
+  Result<double> GetNumber(std::string_view option, double otherwise) const;
+
+  std::map<std::string, std::string, std::less<>> options;  // by long name: "--timeout"
+  std::vector<std::string> arguments;
+  std::optional<pid_t> target;  // set when the command requires one
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view alias;    // "" for none
+  std::string_view summary;  // one line of `probing --help`
+  std::string_view example;  // shown by `probing NAME --help`
+  TargetUse target = TargetUse::kNone;
+  Arguments arguments = Arguments::kNone;
+  std::vector<Option> options;
+  Result<int> (*run)(const Invocation&) = nullptr;
+};
+
+}  // namespace probing::cli

@@ -1,0 +1,25 @@
+// The commands of `probing`, one file each.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+
+namespace probing::cli {
+
+Command InjectCommand();
+Command EjectCommand();
+Command RunCommand();
+Command ListCommand();
+Command BacktraceCommand();
+Command EvalCommand();
+Command ConfigCommand();
+Command StatusCommand();
+Command DoctorCommand();
+Command CompletionCommand();
+Command VersionCommand();
+
+// In the order in which --help shows them.
+const std::vector<Command>& AllCommands();
+
+}  // namespace probing::cli

@@ -1,0 +1,31 @@
+// What a person sees: errors, tables, colours. Colours only on a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace probing::cli {
+
+// `probing: cannot …` and `  hint: …` on stderr. Returns the exit code.
+int PrintError(const Error& error);
+
+// Writes to stdout as it is. A closed pipe is nobody's error.
+void Print(std::string_view text);
+
+enum class Colour { kBold, kDim, kRed, kGreen, kYellow };
+// The text in that colour when stdout is a terminal and NO_COLOR is not set.
+std::string Painted(std::string_view text, Colour colour);
+
+// Columns as wide as their widest cell, two spaces between; the header is bold.
+std::string FormatTable(const std::vector<std::string>& header,
+                        const std::vector<std::vector<std::string>>& rows);
+
+// "2026-11-15 22:17:42", local time.
+std::string FormatTime(std::int64_t wall_ns);
+// "3 h 12 min", the two largest units.
+std::string FormatDuration(std::int64_t seconds);
+
+}  // namespace probing::cli
