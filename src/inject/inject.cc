@@ -1,0 +1,247 @@
+#include "inject/inject.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <span>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/scoped_fd.h"
+#include "inject/borrow.h"
+#include "inject/entry_points.h"
+#include "inject/loader_stub.h"
+#include "process/status.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace probing::inject {
+namespace {
+
+using process::ProcessMemory;
+using process::RemoteAddress;
+using process::TracedThread;
+
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kHelperSleepUs = 30'000'000;  // far longer than needed, gone soon if we die
+constexpr std::size_t kMaxLibraryBytes = 256U << 20;
+constexpr std::string_view kMemfdName = "libprobing.so";
+
+// The flags that this kernel wants for a memfd with code in it.
+std::uint64_t MemfdFlags() {
+  constexpr unsigned kExecutable = MFD_CLOEXEC | MFD_EXEC;  // Linux 6.3 asks for it
+  const ScopedFd probe(static_cast<int>(syscall(SYS_memfd_create, "probing", kExecutable)));
+  return probe.valid() ? kExecutable : MFD_CLOEXEC;
+}
+
+// The library file, followed by a page with the stub and a page for its answer.
+struct Parcel {
+  std::string bytes;
+  std::uint64_t stub_offset = 0;
+  std::uint64_t mailbox_offset = 0;
+};
+
+Result<Parcel> Pack(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string library, ReadFile(path));
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(library.data());
+  const bool is_library = library.size() > sizeof(*header) && library.size() <= kMaxLibraryBytes &&
+                          std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+                          header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_type == ET_DYN &&
+                          header->e_machine == EM_X86_64;
+  if (!is_library) {
+    return Error{Code::kFailed, path + " is not an x86-64 shared library", "name one with --dll"};
+  }
+  Parcel parcel;
+  parcel.stub_offset = (library.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
+  parcel.mailbox_offset = parcel.stub_offset + kStubPageBytes;
+  parcel.bytes = std::move(library);
+  parcel.bytes.resize(parcel.mailbox_offset + kPageBytes);
+  std::memcpy(&parcel.bytes[parcel.stub_offset], LoaderStub().data(), LoaderStub().size());
+  return parcel;
+}
+
+bool SleepsFor(const ProcessMemory& memory, const Syscall& call, std::uint64_t sleep_us) {
+  std::uint64_t duration_at = 0;
+  if (call.number == SYS_nanosleep) duration_at = call.arguments[0];
+  if (call.number == SYS_clock_nanosleep) duration_at = call.arguments[2];
+  if (duration_at == 0) return false;
+  auto duration = memory.ReadValue(process::RemotePtr<timespec>{duration_at});
+  return duration.ok() &&
+         static_cast<std::uint64_t>(duration->tv_sec * 1'000'000 + duration->tv_nsec / 1000) == sleep_us;
+}
+
+Result<pid_t> FindHelper(pid_t pid, const std::vector<pid_t>& before, std::uint64_t sleep_us,
+                         const Deadline& deadline) {
+  const ProcessMemory memory(pid);
+  while (!deadline.passed()) {
+    ASSIGN_OR_RETURN(const auto threads, process::ListThreads(pid));
+    for (const pid_t tid : threads) {
+      if (std::binary_search(before.begin(), before.end(), tid)) continue;
+      auto call = PeekSyscall(pid, tid);
+      if (call.ok() && SleepsFor(memory, *call, sleep_us)) return tid;
+    }
+    SleepUs(30);
+  }
+  return Error{Code::kTimeout, "the target could not start a thread",
+               "its limit of processes (ulimit -u, cgroup pids.max) may be reached"};
+}
+
+// The helper thread while we steer it. Whatever happens, it ends by returning from usleep.
+class Helper {
+ public:
+  static Result<Helper> Attach(pid_t pid, pid_t tid, const EntryPoints& points, const Deadline& deadline) {
+    ASSIGN_OR_RETURN(TracedThread thread, TracedThread::Seize(tid));
+    RETURN_IF_ERROR(thread.Interrupt(deadline));
+    ASSIGN_OR_RETURN(user_regs_struct registers, thread.ReadRegisters());
+    registers.rax = 0;  // usleep is over
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    ASSIGN_OR_RETURN(const SavedState state, SaveState(thread, registers));
+    WayBack way_back(state, points.trampoline, sizeof(LoaderCall) + 64);
+    Helper helper(std::move(thread), pid, points, registers, way_back.stack_pointer());
+    helper.name_at_ = way_back.Add(std::as_bytes(std::span(kMemfdName.data(), kMemfdName.size() + 1)));
+    const LoaderCall empty{};
+    helper.call_at_ = way_back.Add(std::as_bytes(std::span(&empty, 1)));
+    RETURN_IF_ERROR(helper.memory_.Write({way_back.stack_pointer()}, way_back.bytes()));
+    // If we stop caring now, its sleep is over and it ends.
+    RETURN_IF_ERROR(helper.thread_.WriteRegisters(registers));
+    return helper;
+  }
+
+  RemoteAddress name() const { return name_at_; }
+
+  Result<std::uint64_t> Syscall(std::uint64_t number, std::array<std::uint64_t, 6> arguments,
+                                const Deadline& deadline) {
+    user_regs_struct registers = Entry(points_->syscall_instruction);
+    registers.rax = number;
+    registers.rdi = arguments[0];
+    registers.rsi = arguments[1];
+    registers.rdx = arguments[2];
+    registers.r10 = arguments[3];
+    registers.r8 = arguments[4];
+    registers.r9 = arguments[5];
+    RETURN_IF_ERROR(thread_.WriteRegisters(registers));
+    RETURN_IF_ERROR(thread_.RunToSyscall(deadline));  // enters
+    RETURN_IF_ERROR(thread_.RunToSyscall(deadline));  // leaves
+    ASSIGN_OR_RETURN(const user_regs_struct after, thread_.ReadRegisters());
+    RETURN_IF_ERROR(thread_.WriteRegisters(base_));
+    const auto result = static_cast<std::int64_t>(after.rax);
+    if (result < 0 && result > -4096) {
+      return ErrnoError("system call " + std::to_string(number) + " in the target", static_cast<int>(-result));
+    }
+    return after.rax;
+  }
+
+  // Starts the stub and lets go of the thread.
+  Result<void> Run(const LoaderCall& call) {
+    RETURN_IF_ERROR(memory_.Write(call_at_, std::as_bytes(std::span(&call, 1))));
+    user_regs_struct registers = Entry({call.stub_address});
+    registers.rdi = call_at_.address;
+    RETURN_IF_ERROR(thread_.WriteRegisters(registers));
+    return thread_.Detach();
+  }
+
+ private:
+  Helper(TracedThread thread, pid_t pid, const EntryPoints& points, const user_regs_struct& base,
+         std::uint64_t stack_pointer)
+      : thread_(std::move(thread)), memory_(pid), points_(&points), base_(base), stack_pointer_(stack_pointer) {}
+
+  user_regs_struct Entry(RemoteAddress code) const {
+    user_regs_struct registers = base_;
+    registers.rip = code.address;
+    registers.rsp = stack_pointer_;
+    return registers;
+  }
+
+  TracedThread thread_;
+  ProcessMemory memory_;
+  const EntryPoints* points_;
+  user_regs_struct base_;
+  std::uint64_t stack_pointer_;
+  RemoteAddress name_at_;
+  RemoteAddress call_at_;
+};
+
+// Waits for the stub's answer in the last page of the memfd.
+Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& library_path,
+                         const Deadline& deadline) {
+  LoaderCall answer;
+  while (true) {
+    const ssize_t n = pread(memfd, &answer, sizeof(answer), static_cast<off_t>(parcel.mailbox_offset));
+    if (n == static_cast<ssize_t>(sizeof(answer)) && answer.done == 1) break;
+    if (deadline.passed()) {
+      // The loader is still at it or has not begun. Without its magic number the file will not
+      // be loaded any more by the time it gets there.
+      (void)!pwrite(memfd, "\0\0\0\0", SELFMAG, 0);
+      return Error{Code::kTimeout, "the target did not load the library in time; the load was cancelled",
+                   "another of its threads may hold the loader's lock: look with `probing backtrace`"};
+    }
+    SleepUs(30);
+  }
+  if (answer.handle != 0) return {};
+  answer.error[sizeof(answer.error) - 1] = '\0';
+  return Error{Code::kFailed, "the target could not load " + library_path + ": " + answer.error,
+               "check that the library fits the target's C library"};
+}
+
+Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, const Parcel& parcel,
+                         const std::string& library_path, const Deadline& deadline) {
+  ASSIGN_OR_RETURN(const std::uint64_t fd,
+                   helper.Syscall(SYS_memfd_create, {helper.name().address, MemfdFlags()}, deadline));
+  const auto close_remote = [&](Error error) {
+    (void)helper.Syscall(SYS_close, {fd}, deadline);
+    return error;
+  };
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
+  const ScopedFd memfd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!memfd.valid()) return close_remote(ErrnoError("open " + path));
+  if (auto written = WriteAll(memfd.get(), parcel.bytes); !written.ok()) return close_remote(written.error());
+
+  auto stub = helper.Syscall(SYS_mmap, {0, kStubPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, parcel.stub_offset},
+                             deadline);
+  if (!stub.ok()) return close_remote(stub.error());
+  LoaderCall call;
+  call.dlopen = points.dlopen.address;
+  call.dlerror = points.dlerror.address;
+  call.munmap = points.munmap.address;
+  call.flags = points.dlopen_flags;
+  call.stub_address = *stub;
+  call.mailbox_offset = parcel.mailbox_offset;
+  call.fd = fd;
+  std::snprintf(call.path, sizeof(call.path), "/proc/self/fd/%llu", static_cast<unsigned long long>(fd));
+  RETURN_IF_ERROR(helper.Run(call));
+  return AwaitAnswer(memfd.get(), parcel, library_path, deadline);
+}
+
+}  // namespace
+
+Result<Report> Inject(const Options& options) {
+  const std::int64_t started_ns = MonotonicNs();
+  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  ASSIGN_OR_RETURN(const Parcel parcel, Pack(options.library_path));
+  ASSIGN_OR_RETURN(const process::Maps maps, process::Maps::Read(options.pid));
+  const ProcessMemory memory(options.pid);
+  ASSIGN_OR_RETURN(const EntryPoints points, FindEntryPoints(memory, maps));
+  ASSIGN_OR_RETURN(const auto threads_before, process::ListThreads(options.pid));
+
+  const std::uint64_t sleep_us = kHelperSleepUs + static_cast<std::uint64_t>(started_ns / 1000 % 1'000'000);
+  ASSIGN_OR_RETURN(const Borrowed borrowed, StartHelper(options.pid, points, sleep_us, deadline));
+  ASSIGN_OR_RETURN(const pid_t helper_tid, FindHelper(options.pid, threads_before, sleep_us, deadline));
+  ASSIGN_OR_RETURN(Helper helper, Helper::Attach(options.pid, helper_tid, points, deadline));
+  RETURN_IF_ERROR(LoadLibrary(options.pid, helper, points, parcel, options.library_path, deadline));
+
+  Report report;
+  report.held_thread = borrowed.thread;
+  report.held_us = borrowed.held_us;
+  report.attempts = borrowed.attempts;
+  report.total_us = (MonotonicNs() - started_ns) / 1000;
+  return report;
+}
+
+}  // namespace probing::inject

@@ -1,0 +1,186 @@
+#include "process/traced_thread.h"
+
+#include <elf.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <string>
+#include <utility>
+
+#include "process/memory.h"
+
+// Newer than the oldest headers we build with.
+#ifndef PTRACE_GETSIGMASK
+#define PTRACE_GETSIGMASK 0x420a
+#define PTRACE_SETSIGMASK 0x420b
+#endif
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+
+namespace probing::process {
+namespace {
+
+constexpr std::int64_t kSpinNs = 300'000;  // a stop nearly always comes sooner; waking up costs 40 µs
+constexpr std::int64_t kPauseUs = 50;
+
+Result<void> Ptrace(int request, pid_t tid, std::uint64_t address, std::uint64_t data, const char* what) {
+  if (ptrace(static_cast<__ptrace_request>(request), tid, address, data) == -1) {
+    return ErrnoError("ptrace " + std::string(what) + " of thread " + std::to_string(tid));
+  }
+  return {};
+}
+
+std::uint64_t ToData(void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
+
+}  // namespace
+
+Result<TracedThread> TracedThread::Seize(pid_t tid) {
+  RETURN_IF_ERROR(Ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD, "seize"));
+  return TracedThread(tid);
+}
+
+TracedThread::TracedThread(TracedThread&& other) noexcept
+    : tid_(other.tid_),
+      attached_(std::exchange(other.attached_, false)),
+      stopped_(other.stopped_),
+      pending_signal_(other.pending_signal_) {}
+
+TracedThread::~TracedThread() {
+  if (!attached_) return;
+  if (!stopped_ && !Interrupt(Deadline::AfterMs(1000)).ok()) return;  // the kernel detaches when we exit
+  (void)Detach();
+}
+
+Result<TracedThread::Stop> TracedThread::Wait(const Deadline& deadline) {
+  const Deadline spin = Deadline::AfterNs(kSpinNs);
+  while (true) {
+    int status = 0;
+    const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
+    if (got == 0) {
+      if (deadline.passed()) {
+        return Error{Code::kTimeout, "thread " + std::to_string(tid_) + " did not stop in time",
+                     "it may be in an uninterruptible wait (D state): try again"};
+      }
+      if (spin.passed()) {
+        SleepUs(kPauseUs);
+      } else {
+        sched_yield();
+      }
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+      attached_ = false;
+      return Stop::kGone;
+    }
+    stopped_ = true;
+    const int signal = WSTOPSIG(status);
+    const int event = status >> 16;
+    if (event == PTRACE_EVENT_STOP) return signal == SIGTRAP ? Stop::kInterrupt : Stop::kJobControl;
+    if (event != 0) return Stop::kEvent;
+    if (signal == (SIGTRAP | 0x80)) return Stop::kSyscall;
+    pending_signal_ = signal;
+    return Stop::kSignal;
+  }
+}
+
+Result<void> TracedThread::Resume(int request, int signal) {
+  RETURN_IF_ERROR(Ptrace(request, tid_, 0, static_cast<std::uint64_t>(signal), "resume"));
+  stopped_ = false;
+  pending_signal_ = 0;
+  return {};
+}
+
+Result<void> TracedThread::RunUntil(int request, Stop wanted, const Deadline& deadline) {
+  while (true) {
+    ASSIGN_OR_RETURN(const Stop stop, Wait(deadline));
+    if (stop == wanted) return {};
+    if (stop == Stop::kGone) {
+      return Error{Code::kNotFound, "thread " + std::to_string(tid_) + " ended meanwhile", ""};
+    }
+    if (stop == Stop::kJobControl) {
+      return Error{Code::kFailed, "the process is stopped by a signal",
+                   "let it run with `kill -CONT`, then try again"};
+    }
+    RETURN_IF_ERROR(Resume(request, pending_signal_));
+  }
+}
+
+Result<void> TracedThread::Interrupt(const Deadline& deadline) {
+  RETURN_IF_ERROR(Ptrace(PTRACE_INTERRUPT, tid_, 0, 0, "interrupt"));
+  return RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
+}
+
+Result<void> TracedThread::RunToSyscall(const Deadline& deadline) {
+  RETURN_IF_ERROR(Resume(PTRACE_SYSCALL, 0));
+  return RunUntil(PTRACE_SYSCALL, Stop::kSyscall, deadline);
+}
+
+Result<void> TracedThread::RunToSignalPoint(const Deadline& deadline) {
+  RETURN_IF_ERROR(Ptrace(PTRACE_INTERRUPT, tid_, 0, 0, "interrupt"));
+  RETURN_IF_ERROR(Resume(PTRACE_CONT, 0));
+  return RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
+}
+
+Result<void> TracedThread::Continue() { return Resume(PTRACE_CONT, pending_signal_); }
+
+Result<void> TracedThread::Detach() {
+  attached_ = false;
+  return Resume(PTRACE_DETACH, pending_signal_);
+}
+
+Result<user_regs_struct> TracedThread::ReadRegisters() const {
+  user_regs_struct registers{};
+  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGS, tid_, 0, ToData(&registers), "read registers"));
+  return registers;
+}
+
+Result<void> TracedThread::WriteRegisters(const user_regs_struct& registers) const {
+  return Ptrace(PTRACE_SETREGS, tid_, 0, ToData(const_cast<user_regs_struct*>(&registers)), "write registers");
+}
+
+Result<std::size_t> TracedThread::ReadExtendedState(std::span<std::byte> out) const {
+  iovec area{out.data(), out.size()};
+  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, ToData(&area), "read vector registers"));
+  return area.iov_len;
+}
+
+Result<std::uint64_t> TracedThread::ReadSignalMask() const {
+  std::uint64_t mask = 0;
+  RETURN_IF_ERROR(Ptrace(PTRACE_GETSIGMASK, tid_, sizeof(mask), ToData(&mask), "read signal mask"));
+  return mask;
+}
+
+Result<void> TracedThread::WriteSignalMask(std::uint64_t mask) const {
+  return Ptrace(PTRACE_SETSIGMASK, tid_, sizeof(mask), ToData(&mask), "write signal mask");
+}
+
+Result<bool> TracedThread::InRestartableSequence(std::uint64_t instruction_pointer) const {
+  struct Configuration {  // struct ptrace_rseq_configuration
+    std::uint64_t rseq_address;
+    std::uint32_t rseq_size, signature, flags, padding;
+  } configuration{};
+  const auto request = static_cast<__ptrace_request>(PTRACE_GET_RSEQ_CONFIGURATION);
+  if (ptrace(request, tid_, sizeof(configuration), &configuration) == -1) return false;
+  if (configuration.rseq_address == 0) return false;
+  // struct rseq: cpu_id_start, cpu_id, then the address of the current sequence's descriptor.
+  const ProcessMemory memory(tid_);
+  ASSIGN_OR_RETURN(const std::uint64_t descriptor,
+                   memory.ReadValue(RemotePtr<std::uint64_t>{configuration.rseq_address + 8}));
+  if (descriptor == 0) return false;
+  struct Sequence {  // struct rseq_cs
+    std::uint32_t version, flags;
+    std::uint64_t start, length, abort;
+  };
+  ASSIGN_OR_RETURN(const Sequence sequence, memory.ReadValue(RemotePtr<Sequence>{descriptor}));
+  return instruction_pointer - sequence.start < sequence.length;
+}
+
+}  // namespace probing::process
