@@ -43,6 +43,12 @@ Message Message::Failure(std::uint32_t id, const Error& error) {
   return message;
 }
 
+Message Message::WithId(std::uint32_t id) const {
+  Message copy = *this;
+  copy.id_ = id;
+  return copy;
+}
+
 Message& Message::Set(std::string_view key, std::string_view value) {
   fields_.emplace_back(key, value);
   return *this;
@@ -75,7 +81,8 @@ std::optional<Error> Message::failure() const {
   if (!Has("error")) return std::nullopt;
   const std::int64_t code = GetNumber("code", 1);
   const bool known = code >= 1 && code <= static_cast<std::int64_t>(Code::kPartial);
-  return Error{known ? static_cast<Code>(code) : Code::kFailed, std::string(Get("error")), std::string(Get("hint"))};
+  return Error{known ? static_cast<Code>(code) : Code::kFailed, std::string(Get("error")),
+               std::string(Get("hint"))};
 }
 
 std::string Message::Encode() const {

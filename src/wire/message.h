@@ -28,6 +28,8 @@ class Message {
   static Message Failure(std::uint32_t id, const Error& error);
 
   std::uint32_t id() const { return id_; }
+  // The same fields under another id.
+  Message WithId(std::uint32_t id) const;
 
   Message& Set(std::string_view key, std::string_view value);
   Message& Set(std::string_view key, std::int64_t value);

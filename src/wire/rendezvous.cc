@@ -44,7 +44,7 @@ int Dial(const std::string& path, ScopedFd& fd) {
 // Makes the directory if needed, and refuses it when anyone else could have a hand in it.
 Result<void> PrepareDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError("create " + path);
-  struct stat info {};
+  struct stat info{};
   if (lstat(path.c_str(), &info) != 0) return ErrnoError("look at " + path);
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
     return Error{Code::kPermission, path + " exists and is not a directory of this user alone (0700)",
@@ -55,7 +55,8 @@ Result<void> PrepareDirectory(const std::string& path) {
 
 Result<Listener> ListenIn(const std::string& directory, const std::string& name) {
   RETURN_IF_ERROR(PrepareDirectory(directory));
-  Listener listener{ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)), directory + "/" + name + ".sock"};
+  Listener listener{ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+                    directory + "/" + name + ".sock"};
   if (!listener.socket.valid()) return ErrnoError("create a unix socket");
   ScopedFd other;
   if (Dial(listener.path, other) == 0) return ErrnoError("listen on " + listener.path, EADDRINUSE);
@@ -107,6 +108,16 @@ std::vector<std::string> RuntimeDirectories(uid_t uid, const std::string& root) 
   return directories;
 }
 
+Result<std::string> PrepareRuntimeDirectory() {
+  Error last;
+  for (const std::string& directory : RuntimeDirectories(geteuid())) {
+    Result<void> prepared = PrepareDirectory(directory);
+    if (prepared.ok() && access(directory.c_str(), W_OK) == 0) return directory;
+    last = prepared.ok() ? ErrnoError("write to " + directory) : std::move(prepared.error());
+  }
+  return last;
+}
+
 Result<Listener> Listen(const std::string& name) {
   std::string reasons;
   Error last;
@@ -125,9 +136,10 @@ Result<ScopedFd> Connect(const std::string& path, uid_t owner) {
   if (const int error = Dial(path, fd); error != 0) return ErrnoError("connect to " + path, error);
   ASSIGN_OR_RETURN(const Peer peer, PeerOf(fd.get()));
   if (peer.uid != owner && peer.uid != 0) {
-    return Error{Code::kPermission,
-                 path + " is served by user " + std::to_string(peer.uid) + ", not by " + std::to_string(owner),
-                 "somebody else put that socket there; remove it"};
+    return Error{
+        Code::kPermission,
+        path + " is served by user " + std::to_string(peer.uid) + ", not by " + std::to_string(owner),
+        "somebody else put that socket there; remove it"};
   }
   return fd;
 }
@@ -152,7 +164,7 @@ Result<ScopedFd> ConnectToProbe(pid_t pid) {
       ScopedFd fd;
       const int dialled = Dial(directory + "/" + name, fd);
       if (dialled == EACCES) {
-        error = ErrnoError("connect to " + directory + "/" + name, dialled);
+        error = ErrnoError("cannot tell whether process " + pid_text + " has a probe", dialled);
         error.hint = "run this as the user of process " + pid_text + " or as root";
       }
       if (dialled != 0) continue;

@@ -22,6 +22,9 @@ namespace probing::wire {
 // The candidates in order of preference; `root` is "" or "/proc/PID/root".
 std::vector<std::string> RuntimeDirectories(uid_t uid, const std::string& root = "");
 
+// The first directory this user can write to; made if necessary.
+Result<std::string> PrepareRuntimeDirectory();
+
 // A listening socket called `name`, and its path, in the first directory that can be used.
 struct Listener {
   ScopedFd socket;

@@ -14,7 +14,7 @@ TEST(Rendezvous, ListensInADirectoryThatBelongsToTheUserAlone) {
   Result<Listener> listener = Listen(OwnSocketName());
   ASSERT_TRUE(listener.ok()) << listener.error().message;
   const std::string directory = listener->path.substr(0, listener->path.rfind('/'));
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(stat(directory.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700U);
   EXPECT_EQ(info.st_uid, geteuid());

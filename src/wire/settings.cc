@@ -40,10 +40,12 @@ std::optional<Quantity> ParseQuantity(std::string_view text) {
 
 std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
   using Unit = std::pair<std::string_view, double>;
-  static constexpr std::array kTime{Unit{"", 1}, Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"min", 60}, Unit{"h", 3600}};
-  static constexpr std::array kSize{Unit{"", 1},         Unit{"B", 1},          Unit{"KB", 1 << 10},
-                                    Unit{"MB", 1 << 20}, Unit{"GB", 1 << 30}};
-  const std::span<const Unit> units = type == kSeconds ? std::span<const Unit>(kTime) : std::span<const Unit>(kSize);
+  static constexpr std::array kTime{Unit{"", 1}, Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"min", 60},
+                                    Unit{"h", 3600}};
+  static constexpr std::array kSize{Unit{"", 1}, Unit{"B", 1}, Unit{"KB", 1 << 10}, Unit{"MB", 1 << 20},
+                                    Unit{"GB", 1 << 30}};
+  const std::span<const Unit> units =
+      type == kSeconds ? std::span<const Unit>(kTime) : std::span<const Unit>(kSize);
   for (const auto& [name, factor] : units) {
     if (name == unit) return factor;
   }
@@ -52,7 +54,8 @@ std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
 
 std::string NumberText(double number) {
   std::array<char, 32> text;
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   return error == std::errc() ? std::string(text.data(), end) : std::string("0");
 }
 
@@ -130,8 +133,9 @@ Result<const Setting*> FindSetting(std::string_view name) {
     names.push_back(setting.name);
   }
   const std::string_view nearest = Nearest(name, names);
-  return Error{Code::kUsage, "there is no setting " + std::string(name),
-               nearest.empty() ? "`probing config` lists all settings" : "did you mean " + std::string(nearest) + "?"};
+  return Error{
+      Code::kUsage, "there is no setting " + std::string(name),
+      nearest.empty() ? "`probing config` lists all settings" : "did you mean " + std::string(nearest) + "?"};
 }
 
 std::string EnvironmentName(const Setting& setting) {
@@ -175,8 +179,9 @@ std::vector<Error> Settings::LoadEnvironment() {
 Result<void> Settings::Set(std::string_view name, std::string_view text) {
   ASSIGN_OR_RETURN(const Setting* setting, FindSetting(name));
   if (setting->holder != holder_) {
-    return Error{Code::kUsage, std::string(name) + (holder_ == kProbe ? " belongs to probingd, not to a target"
-                                                                      : " belongs to a target, not to probingd"),
+    return Error{Code::kUsage,
+                 std::string(name) + (holder_ == kProbe ? " belongs to probingd, not to a target"
+                                                        : " belongs to a target, not to probingd"),
                  holder_ == kProbe ? "set it without a target" : "name the target with -t"};
   }
   ASSIGN_OR_RETURN(std::string canonical, CanonicalValue(*setting, text));

@@ -25,7 +25,7 @@ struct Setting {
   std::string_view default_value;  // canonical text
   double minimum = 0;              // of numbers
   double maximum = 0;
-  std::string_view choices;        // "a|b|c"
+  std::string_view choices;  // "a|b|c"
   std::string_view description;
 };
 

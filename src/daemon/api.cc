@@ -1,0 +1,261 @@
+#include "daemon/api.h"
+
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+#include <chrono>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "daemon/log.h"
+#include "process/status.h"
+#include "wire/contract.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using nlohmann::json;
+using namespace std::chrono_literals;
+using Answer = asio::awaitable<Result<json>>;
+
+namespace {
+
+constexpr auto kProbeTimeout = 5000ms;  // for verbs that do next to nothing
+constexpr auto kEvalSlack = 3000ms;     // an eval's own deadline comes first: its answer says why
+constexpr double kMaxEvalSeconds = 86400;
+
+template <typename Integer>
+std::optional<Integer> ParseInteger(std::string_view text) {
+  Integer number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// The request's target, nothing when it names none.
+Result<std::optional<pid_t>> TargetOf(const server::Request& request) {
+  std::string text;
+  if (const auto query = request.query.find("target"); query != request.query.end()) {
+    text = query->second;
+  } else if (const auto field = request.body.find("target"); field != request.body.end()) {
+    text = field->is_string() ? field->get<std::string>() : field->dump();
+  } else {
+    return std::optional<pid_t>();
+  }
+  const std::optional<pid_t> pid = ParseInteger<pid_t>(text);
+  if (!pid || *pid <= 0) return Error{Code::kUsage, "\"" + text + "\" is not a target", "a target is a pid"};
+  return pid;
+}
+
+Result<pid_t> RequiredTarget(const server::Request& request) {
+  ASSIGN_OR_RETURN(const std::optional<pid_t> pid, TargetOf(request));
+  if (!pid) return Error{Code::kUsage, request.path + " needs a target", ""};
+  return *pid;
+}
+
+Result<ProbeLink> OpenLink(Daemon& daemon, pid_t pid) {
+  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
+  if (!link.ok() && daemon.targets.HasEnded(pid)) {
+    return Error{Code::kNotFound, "process " + std::to_string(pid) + " has ended",
+                 "`probing list` shows what is left"};
+  }
+  // Seen for the first time, perhaps in a namespace we do not look into.
+  if (link.ok()) RETURN_IF_ERROR(daemon.targets.Attach(pid));
+  return link;
+}
+
+asio::awaitable<Result<wire::Message>> Ask(Daemon& daemon, pid_t pid, wire::Message request) {
+  Result<ProbeLink> link = OpenLink(daemon, pid);
+  if (!link.ok()) co_return link.error();
+  co_return co_await link->Call(std::move(request), kProbeTimeout);
+}
+
+// The probe's fields as they come; integers become numbers.
+json FieldsToJson(const wire::Message& message) {
+  json object = json::object();
+  for (const auto& [key, value] : message.fields()) {
+    const std::optional<std::int64_t> number = ParseInteger<std::int64_t>(value);
+    object[key] = number ? json(*number) : json(value);
+  }
+  return object;
+}
+
+json TargetToJson(const Target& target) {
+  return {{"pid", target.pid},         {"user", target.user},      {"state", TargetStateName(target.state)},
+          {"python", target.python},   {"how", target.how},        {"started_ns", target.started_ns},
+          {"version", target.version}, {"command", target.command}};
+}
+
+json SettingToJson(const wire::Setting& setting, std::string_view value) {
+  return {{"name", setting.name},
+          {"value", value},
+          {"default", setting.default_value},
+          {"description", setting.description}};
+}
+
+std::int64_t ResidentBytes() {
+  const Result<std::string> statm = ReadFile("/proc/self/statm");
+  if (!statm.ok()) return 0;
+  const std::size_t space = statm->find(' ') + 1;
+  return ParseInteger<std::int64_t>(statm->substr(space, statm->find(' ', space) - space)).value_or(0) *
+         sysconf(_SC_PAGESIZE);
+}
+
+Answer GetHealth(const server::Request&) {
+  co_return json{{"status", "ok"}, {"version", PROBING_VERSION}, {"pid", getpid()}};
+}
+
+Answer GetTargets(Daemon& daemon) {
+  co_await daemon.targets.Refresh();
+  json list = json::array();
+  for (const Target* target : daemon.targets.Shown()) list.push_back(TargetToJson(*target));
+  co_return json{{"targets", std::move(list)}};
+}
+
+Answer GetStatus(Daemon& daemon, const server::Request& request) {
+  Result<std::optional<pid_t>> pid = TargetOf(request);
+  if (!pid.ok()) co_return pid.error();
+  if (!pid->has_value()) {
+    co_await daemon.targets.Refresh();
+    co_return json{{"pid", getpid()},
+                   {"version", PROBING_VERSION},
+                   {"uptime_s", (MonotonicNs() - daemon.started_ns) / 1'000'000'000},
+                   {"targets", daemon.targets.live()},
+                   {"rss_bytes", ResidentBytes()}};
+  }
+  const Result<wire::Message> probe = co_await Ask(daemon, **pid, wire::Message::Request(0, "status"));
+  if (!probe.ok()) co_return probe.error();
+  const Result<process::Status> status = process::ReadStatus(**pid);
+  if (!status.ok()) co_return status.error();
+  co_return json{{"pid", **pid},
+                 {"command", process::CommandLine(**pid)},
+                 {"process_state", std::string(1, status->state)},
+                 {"process_threads", status->threads},
+                 {"probe", FieldsToJson(*probe)}};
+}
+
+// The eval's client went away: the probe is told, and given a moment to say that it stopped.
+asio::awaitable<void> Interrupt(ProbeLink link) {
+  (void)co_await link.Call(wire::Message::Request(0, "interrupt"), kProbeTimeout);
+}
+
+Answer PostEval(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  const auto code = request.body.find("code");
+  if (code == request.body.end() || !code->is_string()) co_return Error{Code::kUsage, "eval needs code", ""};
+  wire::Message message = wire::Message::Request(0, "eval").Set("code", code->get<std::string>());
+  std::chrono::milliseconds patience = 24h;  // the probe knows its own default timeout
+  if (const auto timeout = request.body.find("timeout"); timeout != request.body.end()) {
+    const double seconds = timeout->is_number() ? timeout->get<double>() : 0;
+    if (!(seconds > 0 && seconds <= kMaxEvalSeconds)) {
+      co_return Error{Code::kUsage, "the timeout of an eval is a number of seconds above 0", ""};
+    }
+    const auto timeout_ms = std::max<std::int64_t>(1, static_cast<std::int64_t>(seconds * 1000));
+    message.Set("timeout_ms", timeout_ms);
+    patience = std::chrono::milliseconds(timeout_ms) + kEvalSlack;
+  }
+  Result<ProbeLink> link = OpenLink(daemon, *pid);
+  if (!link.ok()) co_return link.error();
+  try {
+    const Result<wire::Message> answer = co_await link->Call(std::move(message), patience);
+    if (!answer.ok()) co_return answer.error();
+    json object{{"outcome", answer->Get("outcome")},
+                {"stdout", answer->Get("stdout")},
+                {"stderr", answer->Get("stderr")},
+                {"duration_us", answer->GetNumber("duration_us")}};
+    for (const char* optional : {"value", "traceback", "note"}) {
+      if (answer->Has(optional)) object[optional] = answer->Get(optional);
+    }
+    co_return object;
+  } catch (const boost::system::system_error&) {
+    asio::co_spawn(daemon.io, Interrupt(std::move(*link)), asio::detached);
+    throw;
+  }
+}
+
+// REQUIRES: `set` is an object. Values may be given as JSON numbers and booleans too.
+std::vector<std::pair<std::string, std::string>> Assignments(const json& set) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& [name, value] : set.items()) {
+    list.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return list;
+}
+
+// All or nothing: a list with one bad value changes none.
+Result<void> ChangeOwnSettings(Daemon& daemon, const json& set) {
+  wire::Settings changed = daemon.settings;
+  for (const auto& [name, value] : Assignments(set)) RETURN_IF_ERROR(changed.Set(name, value));
+  daemon.settings = std::move(changed);
+  SetLogLevel(daemon.settings.Get("probing.loglevel"));
+  return {};
+}
+
+Answer Config(Daemon& daemon, const server::Request& request) {
+  const Result<std::optional<pid_t>> pid = TargetOf(request);
+  if (!pid.ok()) co_return pid.error();
+  const json set = request.body.value("set", json::object());
+  if (!set.is_object()) co_return Error{Code::kUsage, "config takes {set: {name: value}}", ""};
+  json list = json::array();
+  if (!pid->has_value()) {
+    const Result<void> changed = ChangeOwnSettings(daemon, set);
+    if (!changed.ok()) co_return changed.error();
+    for (const auto& [setting, value] : daemon.settings.all()) list.push_back(SettingToJson(*setting, value));
+    co_return json{{"settings", std::move(list)}};
+  }
+  wire::Settings checked(wire::Holder::kProbe);
+  wire::Message message = wire::Message::Request(0, "config");
+  for (const auto& [name, value] : Assignments(set)) {
+    const Result<void> valid = checked.Set(name, value);
+    if (!valid.ok()) co_return valid.error();
+    message.Set("set:" + name, checked.Get(name));
+  }
+  const Result<wire::Message> answer = co_await Ask(daemon, **pid, std::move(message));
+  if (!answer.ok()) co_return answer.error();
+  for (const auto& [name, value] : answer->fields()) {
+    const Result<const wire::Setting*> setting = wire::FindSetting(name);
+    if (setting.ok()) list.push_back(SettingToJson(**setting, value));
+  }
+  co_return json{{"settings", std::move(list)}};
+}
+
+Answer PostEject(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  const Result<wire::Message> answer = co_await Ask(daemon, *pid, wire::Message::Request(0, "eject"));
+  if (!answer.ok()) co_return answer.error();
+  daemon.targets.Forget(*pid);
+  Log(LogLevel::kInfo, "target " + std::to_string(*pid) + " was asked to eject its probe");
+  co_return FieldsToJson(*answer);
+}
+
+asio::awaitable<void> ShutDownSoon(Daemon& daemon) {
+  asio::steady_timer answered(daemon.io, 20ms);  // whoever asked should read the answer
+  co_await answered.async_wait(asio::use_awaitable);
+  daemon.shutdown();
+}
+
+Answer PostShutdown(Daemon& daemon) {
+  asio::co_spawn(daemon.io, ShutDownSoon(daemon), asio::detached);
+  co_return json::object();
+}
+
+}  // namespace
+
+void AddRoutes(server::Router& router, Daemon& daemon) {
+  using server::Request;
+  router.Add("GET", wire::kHealthRoute, GetHealth);
+  router.Add("GET", wire::kTargetsRoute, [&](const Request&) { return GetTargets(daemon); });
+  router.Add("GET", wire::kStatusRoute, [&](const Request& request) { return GetStatus(daemon, request); });
+  router.Add("POST", wire::kEvalRoute, [&](const Request& request) { return PostEval(daemon, request); });
+  router.Add("GET", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
+  router.Add("POST", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
+  router.Add("POST", wire::kEjectRoute, [&](const Request& request) { return PostEject(daemon, request); });
+  router.Add("POST", wire::kShutdownRoute, [&](const Request&) { return PostShutdown(daemon); });
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,24 @@
+// What the routes of wire/contract.h do.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+
+#include "daemon/targets.h"
+#include "server/router.h"
+#include "wire/settings.h"
+
+namespace probing::daemon {
+
+// Lifetime: everything passed in outlives io.run(). `shutdown` makes the daemon end.
+struct Daemon {
+  boost::asio::io_context& io;
+  Targets& targets;
+  wire::Settings& settings;
+  std::int64_t started_ns;  // MonotonicNs
+  std::function<void()> shutdown;
+};
+
+void AddRoutes(server::Router& router, Daemon& daemon);
+
+}  // namespace probing::daemon

@@ -1,0 +1,89 @@
+#include "daemon/discovery.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/file.h"
+#include "process/maps.h"
+#include "wire/rendezvous.h"
+
+namespace probing::daemon {
+namespace {
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool IsProbeSocket(std::string_view name) {
+  return name.ends_with(".sock") && IsNumber(name.substr(0, name.size() - 5));
+}
+
+// "" for our own mount namespace, and /proc/PID/root of one process in every other.
+std::vector<std::string> Roots() {
+  std::vector<std::string> roots{""};
+  std::set<std::string> seen;
+  if (const Result<std::string> own = ReadLink("/proc/self/ns/mnt"); own.ok()) seen.insert(*own);
+  const Result<std::vector<std::string>> names = ListDirectory("/proc");
+  if (!names.ok()) return roots;
+  for (const std::string& name : *names) {
+    if (!IsNumber(name)) continue;
+    // Fails for other users' processes, whose probes are none of our business anyway.
+    const Result<std::string> space = ReadLink("/proc/" + name + "/ns/mnt");
+    if (space.ok() && seen.insert(*space).second) roots.push_back("/proc/" + name + "/root");
+  }
+  return roots;
+}
+
+std::vector<std::string> Directories(const std::string& root) {
+  const uid_t uid = geteuid();
+  if (uid != 0) return wire::RuntimeDirectories(uid, root);
+  std::vector<std::string> directories;
+  for (const std::string& own : wire::RuntimeDirectories(0, root)) {
+    const std::string parent = own.substr(0, own.rfind('/'));
+    const Result<std::vector<std::string>> names = ListDirectory(parent);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      if (name.starts_with("probing-") && IsNumber(std::string_view(name).substr(8))) {
+        directories.push_back(parent + "/" + name);
+      }
+    }
+  }
+  return directories;
+}
+
+}  // namespace
+
+std::vector<std::string> FindProbeSockets() {
+  std::vector<std::string> paths;
+  for (const std::string& root : Roots()) {
+    for (const std::string& directory : Directories(root)) {
+      const Result<std::vector<std::string>> names = ListDirectory(directory);
+      if (!names.ok()) continue;
+      for (const std::string& name : *names) {
+        if (IsProbeSocket(name)) paths.push_back(directory + "/" + name);
+      }
+    }
+  }
+  return paths;
+}
+
+Result<pid_t> ListenerOf(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return ErrnoError("look at " + path);
+  const Result<ScopedFd> fd = wire::Connect(path, info.st_uid);
+  if (!fd.ok()) {
+    const std::string pid(process::BaseName(path).substr(0, process::BaseName(path).find('.')));
+    const bool ours = !path.starts_with("/proc/");
+    if (ours && access(("/proc/" + pid).c_str(), F_OK) != 0) wire::RemoveIfStale(path);
+    return fd.error();
+  }
+  ASSIGN_OR_RETURN(const wire::Peer peer, wire::PeerOf(fd->get()));
+  if (peer.pid == 0) return Error{Code::kNotFound, path + " belongs to a pid namespace we cannot see", ""};
+  return peer.pid;
+}
+
+}  // namespace probing::daemon

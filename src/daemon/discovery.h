@@ -1,0 +1,21 @@
+// Finds the sockets of probes on this host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace probing::daemon {
+
+// Paths of all sockets of probes: this user's (as root everybody's), in our own root and in
+// that of every other mount namespace we may look into. Dead ones may be among them.
+std::vector<std::string> FindProbeSockets();
+
+// The process that listens on such a path, as seen from here. A socket of ours whose process
+// is gone is removed.
+Result<pid_t> ListenerOf(const std::string& path);
+
+}  // namespace probing::daemon

@@ -1,0 +1,131 @@
+// probingd: one per user and host. Finds the probes of running processes and answers questions
+// about them on a unix socket; started by `probing` when needed, gone when idle.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "base/clock.h"
+#include "daemon/api.h"
+#include "daemon/log.h"
+#include "server/http_server.h"
+#include "wire/rendezvous.h"
+
+namespace probing::daemon {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr off_t kMaxLogBytes = 1 << 20;
+
+// Held for as long as the daemon lives; whoever does not get it is not needed.
+Result<ScopedFd> TakeLock() {
+  ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
+  const std::string path = directory + "/probingd.lock";
+  ScopedFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return ErrnoError("open " + path);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return ErrnoError("lock " + path);
+  return fd;
+}
+
+void TrimLog() {
+  struct stat info{};
+  const bool is_file = fstat(STDERR_FILENO, &info) == 0 && S_ISREG(info.st_mode);
+  if (is_file && info.st_size > kMaxLogBytes) (void)!ftruncate(STDERR_FILENO, 0);
+}
+
+// Ends the daemon when nobody has needed it for a while.
+asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& server) {
+  std::int64_t idle_since_ns = MonotonicNs();
+  asio::steady_timer timer(daemon.io);
+  while (true) {
+    const auto limit_ns =
+        static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
+    const std::int64_t now_ns = MonotonicNs();
+    if (server.running() > 0 || daemon.targets.live() > 0) idle_since_ns = now_ns;
+    idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
+    const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
+    if (left_ns <= 0) break;
+    // Woken a few times on the way: the setting may change, and a target may end, meanwhile.
+    timer.expires_after(
+        std::chrono::nanoseconds(std::min(left_ns, std::max<std::int64_t>(limit_ns / 4, 50'000'000))));
+    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  Log(LogLevel::kInfo, "idle: nothing to watch and nobody asking");
+  daemon.shutdown();
+}
+
+int Run() {
+  const Result<ScopedFd> lock = TakeLock();
+  if (!lock.ok()) {
+    Log(LogLevel::kError, lock.error().message);
+    return static_cast<int>(lock.error().code);
+  }
+  TrimLog();
+  Result<wire::Listener> listener = wire::Listen("probingd");
+  if (!listener.ok()) {
+    Log(LogLevel::kError, listener.error().message);
+    return static_cast<int>(listener.error().code);
+  }
+  signal(SIGPIPE, SIG_IGN);
+
+  wire::Settings settings(wire::Holder::kDaemon);
+  for (const Error& error : settings.LoadEnvironment())
+    Log(LogLevel::kWarn, error.message + "; " + error.hint);
+  SetLogLevel(settings.Get("probing.loglevel"));
+
+  asio::io_context io(1);
+  Targets targets(io);
+  Daemon daemon{io, targets, settings, MonotonicNs(), [&io] { io.stop(); }};
+  server::Router router;
+  AddRoutes(router, daemon);
+  server::HttpServer server(io, router);
+  server.Serve(std::move(listener->socket));
+  targets.Watch();
+  asio::co_spawn(io, targets.Refresh(), asio::detached);
+  asio::co_spawn(io, LeaveWhenIdle(daemon, server), asio::detached);
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&](const boost::system::error_code&, int) { daemon.shutdown(); });
+
+  Log(LogLevel::kInfo, "probingd " PROBING_VERSION " listens on " + listener->path);
+  io.run();
+  // Before the lock is given up: the next daemon's socket has the same name.
+  unlink(listener->path.c_str());
+  Log(LogLevel::kInfo, "probingd ends");
+  // Suspended coroutines refer to all of the above, in every order: nothing is taken down.
+  _exit(0);
+}
+
+}  // namespace
+}  // namespace probing::daemon
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
+    std::puts("probingd " PROBING_VERSION);
+    return 0;
+  }
+  if (argc > 1) {
+    std::fputs(
+        "probingd has no options but --version: `probing` starts it when needed.\n"
+        "Settings: `probing config`, or variables such as PROBING_DAEMON_IDLE_EXIT.\n",
+        stderr);
+    return 2;
+  }
+  try {
+    return probing::daemon::Run();
+  } catch (const std::exception& e) {
+    probing::daemon::Log(probing::daemon::LogLevel::kError, e.what());
+    return 1;
+  }
+}

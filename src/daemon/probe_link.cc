@@ -1,0 +1,163 @@
+#include "daemon/probe_link.h"
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <map>
+
+#include "wire/rendezvous.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+
+namespace {
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+const Error kGone{Code::kNotFound, "the probe closed the connection", "did the target end?"};
+}  // namespace
+
+class ProbeLink::State : public std::enable_shared_from_this<State> {
+ public:
+  State(const asio::any_io_executor& executor, ScopedFd fd)
+      : socket_(executor, asio::local::stream_protocol(), fd.Release()) {}
+
+  void Start() {
+    asio::co_spawn(
+        socket_.get_executor(), [self = shared_from_this()] { return self->ReadLoop(); }, asio::detached);
+  }
+
+  std::uint32_t Send(const wire::Message& request) {
+    const std::uint32_t id = next_id_++;
+    outbox_ += request.WithId(id).Encode();
+    if (!writing_) {
+      writing_ = true;
+      asio::co_spawn(
+          socket_.get_executor(), [self = shared_from_this()] { return self->WriteLoop(); }, asio::detached);
+    }
+    return id;
+  }
+
+  asio::awaitable<Result<wire::Message>> Call(wire::Message request, std::chrono::milliseconds timeout) {
+    if (!socket_.is_open()) co_return kGone;
+    const auto self = shared_from_this();
+    Waiter waiter(*this, Send(request), timeout);
+    const auto [woken] = co_await waiter.done.async_wait(kAwait);
+    if (woken && !waiter.finished) throw boost::system::system_error(woken);  // we were cancelled
+    co_return std::move(waiter.answer);
+  }
+
+  void Close() {
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  std::function<void()> on_gone;
+
+ private:
+  // A call that waits for its answer; the timer is woken early when the answer is there.
+  struct Waiter {
+    Waiter(State& state, std::uint32_t id, std::chrono::milliseconds timeout)
+        : owner(state), key(id), done(state.socket_.get_executor(), timeout) {
+      owner.waiters_[key] = this;
+    }
+    ~Waiter() { owner.waiters_.erase(key); }
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+    void Finish(Result<wire::Message> result) {
+      answer = std::move(result);
+      finished = true;
+      done.cancel();
+    }
+
+    State& owner;
+    std::uint32_t key;
+    asio::steady_timer done;
+    bool finished = false;
+    Result<wire::Message> answer = Error{Code::kTimeout, "the probe did not answer in time",
+                                         "is the target stopped? `probing doctor PID` tells"};
+  };
+
+  asio::awaitable<void> ReadLoop() {
+    const auto self = shared_from_this();
+    std::array<char, 16384> bytes;
+    wire::Decoder decoder;
+    while (true) {
+      const auto [error, size] = co_await socket_.async_read_some(asio::buffer(bytes), kAwait);
+      if (error == asio::error::operation_aborted || !socket_.is_open()) break;
+      if (error || !Deliver(decoder, {bytes.data(), size})) {
+        Close();
+        if (on_gone) std::exchange(on_gone, nullptr)();
+        break;
+      }
+    }
+    for (const auto& [id, waiter] : waiters_) waiter->Finish(kGone);
+  }
+
+  // False when the other end does not keep to the protocol.
+  bool Deliver(wire::Decoder& decoder, std::string_view bytes) {
+    decoder.Append(bytes);
+    while (true) {
+      Result<std::optional<wire::Message>> next = decoder.Next();
+      if (!next.ok()) return false;
+      if (!next->has_value()) return true;
+      wire::Message& message = **next;
+      const auto waiter = waiters_.find(message.id());
+      if (waiter == waiters_.end()) continue;  // posted, or waited for too long
+      if (std::optional<Error> failure = message.failure()) {
+        waiter->second->Finish(std::move(*failure));
+      } else {
+        waiter->second->Finish(std::move(message));
+      }
+    }
+  }
+
+  asio::awaitable<void> WriteLoop() {
+    const auto self = shared_from_this();
+    while (!outbox_.empty()) {
+      const std::string frames = std::exchange(outbox_, {});
+      const auto [error, size] = co_await asio::async_write(socket_, asio::buffer(frames), kAwait);
+      if (error) break;  // the reader will notice
+    }
+    writing_ = false;
+  }
+
+  asio::local::stream_protocol::socket socket_;
+  std::uint32_t next_id_ = 1;
+  std::map<std::uint32_t, Waiter*> waiters_;
+  std::string outbox_;
+  bool writing_ = false;
+};
+
+Result<ProbeLink> ProbeLink::Open(const asio::any_io_executor& executor, pid_t pid) {
+  ASSIGN_OR_RETURN(ScopedFd fd, wire::ConnectToProbe(pid));
+  auto state = std::make_shared<State>(executor, std::move(fd));
+  state->Start();
+  return ProbeLink(std::move(state));
+}
+
+ProbeLink& ProbeLink::operator=(ProbeLink&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+ProbeLink::~ProbeLink() {
+  if (state_ == nullptr) return;
+  state_->on_gone = nullptr;
+  state_->Close();
+}
+
+asio::awaitable<Result<wire::Message>> ProbeLink::Call(wire::Message request,
+                                                       std::chrono::milliseconds timeout) {
+  return state_->Call(std::move(request), timeout);
+}
+
+void ProbeLink::Post(wire::Message request) { state_->Send(request); }
+
+void ProbeLink::OnGone(std::function<void()> callback) { state_->on_gone = std::move(callback); }
+
+}  // namespace probing::daemon

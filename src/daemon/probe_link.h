@@ -1,0 +1,45 @@
+// A connection from probingd to one probe, used by coroutines of one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "wire/message.h"
+
+namespace probing::daemon {
+
+class ProbeLink {
+ public:
+  // Connects to the probe inside `pid`; kNotFound when it has none.
+  static Result<ProbeLink> Open(const boost::asio::any_io_executor& executor, pid_t pid);
+
+  ProbeLink() = default;
+  ProbeLink(ProbeLink&&) noexcept = default;
+  ProbeLink& operator=(ProbeLink&&) noexcept;
+  // Closes the connection; calls that still wait get an error.
+  ~ProbeLink();
+
+  // Sends a request (its id is chosen here) and waits for the answer. A failure the probe
+  // reports is the Error. May be cancelled: then it throws, as awaitables do.
+  boost::asio::awaitable<Result<wire::Message>> Call(wire::Message request,
+                                                     std::chrono::milliseconds timeout);
+
+  // Sends a request whose answer nobody waits for.
+  void Post(wire::Message request);
+
+  // Called once when the probe has closed its end, not when we close ours.
+  void OnGone(std::function<void()> callback);
+
+ private:
+  class State;
+  explicit ProbeLink(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;  // shared with the coroutines that read and write
+};
+
+}  // namespace probing::daemon

@@ -1,0 +1,202 @@
+#include "daemon/targets.h"
+
+#include <pwd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/scoped_fd.h"
+#include "daemon/discovery.h"
+#include "daemon/log.h"
+#include "process/status.h"
+#include "wire/rendezvous.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
+constexpr auto kHelloExpected = 100ms;  // any other does so within one
+constexpr auto kEndedShown = 60s;
+
+std::string UserName(uid_t uid) {
+  const passwd* entry = getpwuid(uid);
+  return entry != nullptr ? entry->pw_name : std::to_string(uid);
+}
+
+bool IsAlive(const Target& target) {
+  const Result<process::Status> status = process::ReadStatus(target.pid);
+  return status.ok() && status->start_ticks == target.start_ticks && status->state != 'Z' &&
+         status->state != 'X';
+}
+
+asio::awaitable<void> Sleep(asio::io_context& io, std::chrono::milliseconds duration) {
+  asio::steady_timer timer(io, duration);
+  co_await timer.async_wait(kAwait);
+}
+
+}  // namespace
+
+const char* TargetStateName(TargetState state) {
+  switch (state) {
+    case TargetState::kSilent:
+      return "silent";
+    case TargetState::kLive:
+      return "live";
+    case TargetState::kClosing:
+      return "closing";
+    case TargetState::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+Targets::Targets(asio::io_context& io) : io_(io) {}
+
+bool Targets::Knows(pid_t pid) const {
+  const auto found = targets_.find(pid);
+  return found != targets_.end() && found->second->state <= TargetState::kLive;
+}
+
+Result<void> Targets::Attach(pid_t pid) {
+  if (Knows(pid)) return {};
+  ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
+  ASSIGN_OR_RETURN(ProbeLink link, ProbeLink::Open(io_.get_executor(), pid));
+  auto target = std::make_shared<Target>();
+  target->pid = pid;
+  target->start_ticks = status.start_ticks;
+  target->user = UserName(status.effective_uid);
+  target->command = process::CommandLine(pid);
+  target->link = std::move(link);
+  target->link.OnGone([this, weak = std::weak_ptr(target)] {
+    if (const TargetPtr gone = weak.lock()) asio::co_spawn(io_, Bury(gone), asio::detached);
+  });
+  targets_[pid] = target;
+  asio::co_spawn(io_, Greet(target), asio::detached);
+  return {};
+}
+
+asio::awaitable<void> Targets::Greet(TargetPtr target) {
+  const Result<wire::Message> hello =
+      co_await target->link.Call(wire::Message::Request(0, "hello"), kHelloTimeout);
+  if (!hello.ok()) co_return;  // it ended or left: see Bury
+  target->version = std::string(hello->Get("version"));
+  target->python = std::string(hello->Get("python"));
+  target->how = std::string(hello->Get("how"));
+  target->started_ns = hello->GetNumber("started_ns");
+  if (target->state == TargetState::kSilent) target->state = TargetState::kLive;
+  Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
+}
+
+asio::awaitable<void> Targets::Bury(TargetPtr target) {
+  target->state = TargetState::kClosing;
+  // A dying process closes its sockets some time before it is gone.
+  for (int i = 0; i < 50 && IsAlive(*target); ++i) co_await Sleep(io_, 10ms);
+  const auto found = targets_.find(target->pid);
+  if (found == targets_.end() || found->second != target) co_return;
+  if (IsAlive(*target)) {
+    Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " has no probe any more");
+    targets_.erase(target->pid);
+    co_return;
+  }
+  Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " ended");
+  target->state = TargetState::kEnded;
+  co_await Sleep(io_, kEndedShown);
+  if (const auto again = targets_.find(target->pid); again != targets_.end() && again->second == target) {
+    targets_.erase(again);
+  }
+}
+
+void Targets::AttachTo(const std::string& socket_path) {
+  if (const auto known = pid_by_path_.find(socket_path); known != pid_by_path_.end()) {
+    if (Knows(known->second)) return;
+    pid_by_path_.erase(known);
+  }
+  const Result<pid_t> pid = ListenerOf(socket_path);
+  if (!pid.ok()) {
+    Log(LogLevel::kDebug, "skipping a socket: " + pid.error().message);
+    return;
+  }
+  if (const Result<void> attached = Attach(*pid); !attached.ok()) {
+    Log(LogLevel::kDebug, "skipping " + socket_path + ": " + attached.error().message);
+    return;
+  }
+  pid_by_path_[socket_path] = *pid;
+}
+
+asio::awaitable<void> Targets::Refresh() {
+  for (const std::string& path : FindProbeSockets()) AttachTo(path);
+  while (true) {
+    const auto since = std::chrono::steady_clock::now() - kHelloExpected;
+    const bool waiting = std::any_of(targets_.begin(), targets_.end(), [since](const auto& entry) {
+      return entry.second->state == TargetState::kSilent && entry.second->attached > since;
+    });
+    if (!waiting) co_return;
+    co_await Sleep(io_, 1ms);
+  }
+}
+
+void Targets::Watch() { asio::co_spawn(io_, FollowDirectories(), asio::detached); }
+
+asio::awaitable<void> Targets::FollowDirectories() {
+  ScopedFd inotify(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!inotify.valid()) {
+    Log(LogLevel::kWarn, "no inotify: new targets are found when somebody asks");
+    co_return;
+  }
+  std::map<int, std::string> directory_by_watch;
+  for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
+    // Sockets are published by rename.
+    const int watch = inotify_add_watch(inotify.get(), directory.c_str(), IN_MOVED_TO | IN_ONLYDIR);
+    if (watch >= 0) directory_by_watch[watch] = directory;
+  }
+  asio::posix::stream_descriptor events(io_, inotify.Release());
+  alignas(inotify_event) std::array<char, 4096> buffer;
+  while (true) {
+    const auto [error, size] = co_await events.async_read_some(asio::buffer(buffer), kAwait);
+    if (error) co_return;
+    for (std::size_t at = 0; at < size;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+      at += sizeof(inotify_event) + event->len;
+      const std::string name = event->len > 0 ? event->name : "";
+      if (name.ends_with(".sock") && name != "probingd.sock") {
+        AttachTo(directory_by_watch[event->wd] + "/" + name);
+      }
+    }
+  }
+}
+
+void Targets::Forget(pid_t pid) { targets_.erase(pid); }
+
+std::vector<const Target*> Targets::Shown() const {
+  std::vector<const Target*> shown;
+  for (const auto& [pid, target] : targets_) {
+    if (target->state != TargetState::kClosing) shown.push_back(target.get());
+  }
+  return shown;
+}
+
+std::size_t Targets::live() const {
+  return static_cast<std::size_t>(std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return entry.second->state <= TargetState::kLive;
+  }));
+}
+
+bool Targets::HasEnded(pid_t pid) const {
+  const auto found = targets_.find(pid);
+  return found != targets_.end() && found->second->state == TargetState::kEnded;
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,82 @@
+// The probed processes probingd knows.
+//
+// One connection is held to each, so that its end is noticed at once; an ended target stays
+// in the list for a minute. Runs on the daemon's one thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "daemon/probe_link.h"
+
+namespace probing::daemon {
+
+enum class TargetState : std::uint8_t {
+  kSilent,   // connected, but it has not said hello yet
+  kLive,     // answers
+  kClosing,  // closed its connection: about to be kEnded, or forgotten if the process lives on
+  kEnded,    // the process is gone
+};
+const char* TargetStateName(TargetState state);
+
+struct Target {
+  pid_t pid = 0;
+  TargetState state = TargetState::kSilent;
+  std::string user;
+  std::string command;
+  std::string version;  // of the probe
+  std::string python;   // "" while the process has none
+  std::string how;      // injected, preload, import
+  std::int64_t started_ns = 0;
+  std::uint64_t start_ticks = 0;
+  std::chrono::steady_clock::time_point attached = std::chrono::steady_clock::now();
+  ProbeLink link;
+};
+
+class Targets {
+ public:
+  explicit Targets(boost::asio::io_context& io);
+
+  // Starts watching one process; does nothing if that is done already.
+  Result<void> Attach(pid_t pid);
+
+  // Looks for sockets nobody attached to yet and waits a moment for them to say hello.
+  boost::asio::awaitable<void> Refresh();
+
+  // Follows the user's own socket directories from now on.
+  void Watch();
+
+  // The probe was asked to leave: the target is no longer ours to list.
+  void Forget(pid_t pid);
+
+  // Those to be shown, by pid.
+  std::vector<const Target*> Shown() const;
+  std::size_t live() const;
+  // Whether `pid` was a target which has ended.
+  bool HasEnded(pid_t pid) const;
+
+ private:
+  // Shared by the table and the coroutines that wait for this target.
+  using TargetPtr = std::shared_ptr<Target>;
+
+  void AttachTo(const std::string& socket_path);
+  boost::asio::awaitable<void> Greet(TargetPtr target);
+  boost::asio::awaitable<void> Bury(TargetPtr target);
+  boost::asio::awaitable<void> FollowDirectories();
+  bool Knows(pid_t pid) const;
+
+  boost::asio::io_context& io_;
+  std::map<pid_t, TargetPtr> targets_;
+  std::map<std::string, pid_t> pid_by_path_;  // so that a known probe is not woken by every look
+};
+
+}  // namespace probing::daemon
