@@ -1,0 +1,118 @@
+"""Fixtures of the integration tests. The words they are made of are in harness.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import harness
+import pytest
+
+HARD_TIMEOUT_SECONDS = 60
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """No test hangs: after its time is up it fails, with the line where it hung."""
+    marker = item.get_closest_marker("slow")
+    seconds = marker.args[0] if marker else HARD_TIMEOUT_SECONDS
+
+    def on_alarm(signum: int, frame: FrameType | None) -> None:
+        pytest.fail(f"hard timeout after {seconds} s")
+
+    previous = signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(seconds)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long forms run only when asked for: `make soak`."""
+    if os.environ.get("PROBING_SOAK") != "1":
+        dropped = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stop_daemons() -> Iterator[list[Path]]:
+    """Ends every probingd that the tests started, whoever's it is. Yields the folders to look in."""
+    bin_dirs = [harness.BIN]
+    before = harness.daemons(bin_dirs)
+    yield bin_dirs
+    for pid in harness.daemons(bin_dirs) - before:
+        harness.stop_process(pid)
+
+
+@pytest.fixture(scope="session")
+def probing() -> harness.Cli:
+    if not (harness.BIN / "probing").exists():
+        pytest.fail(f"no {harness.BIN}/probing: run `make build`, or set PROBING_BIN")
+    return harness.Cli(harness.BIN)
+
+
+@pytest.fixture(scope="session")
+def public_probing(probing: harness.Cli, stop_daemons: list[Path]) -> Iterator[harness.Cli]:
+    """The same programs where other users can run them."""
+    folder = harness.copy_for_everybody()
+    stop_daemons.append(folder)
+    yield harness.Cli(folder)
+    for pid in harness.daemons([folder]):
+        harness.stop_process(pid)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folder = tmp_path_factory.mktemp("compiled")
+    return lambda name: harness.compile_target(name, folder)
+
+
+StartTarget = Callable[..., harness.Target]
+
+
+@pytest.fixture
+def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTarget]:
+    """Starts targets: target("busy"), target("busy", python="3.8.18"), target("avx", c=True).
+
+    At the end each must still be alive, unless the test waited for its end or says otherwise by
+    Target.kill().
+    """
+    started: list[harness.Target] = []
+
+    def start(
+        name: str,
+        *arguments: object,
+        python: str | None = None,
+        c: bool = False,
+        prefix: list[str] | None = None,
+        **environment: str,
+    ) -> harness.Target:
+        if c:
+            command = [str(compiled(name))]
+        else:
+            interpreter = harness.pythons()[python] if python else Path(sys.executable)
+            command = [str(interpreter), str(harness.TARGETS / f"target_{name}.py")]
+        command = [*(prefix or []), *command, *map(str, arguments)]
+        started.append(harness.Target(command, tmp_path, environment))
+        return started[-1]
+
+    yield start
+    endings = [(t.command, t.process.returncode) for t in started if t.process.poll() not in (None, 0, -9)]
+    for one in started:
+        one.kill()
+    assert not endings, f"targets died: {endings}"
+
+
+@pytest.fixture(params=harness.python_ids())
+def python(request: pytest.FixtureRequest) -> str:
+    """Each Python of this machine in turn."""
+    return request.param

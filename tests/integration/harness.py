@@ -1,0 +1,310 @@
+"""What the integration tests are written with: the command line, targets, and looks at /proc."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ROOT / "tests/targets"
+BIN = Path(os.environ.get("PROBING_BIN", ROOT / "build/release/bin"))
+NOBODY = 65534
+
+# Variables of ours that the developer's shell may have, and that would change what tests see.
+OWN_VARIABLES = ("PROBING", "PROBE", "PROBING_DISABLE", "PROBING_LIBRARY", "PROBING_LOGLEVEL", "LD_PRELOAD")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES} | more
+
+
+def wait_until(condition: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+    """Waits until the condition is true and returns it; an AssertionError when it never is."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s: {what or condition}")
+        time.sleep(0.01)
+
+
+# ── the command line ─────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+    def expect(self, code: int) -> Answer:
+        assert self.code == code, f"exit code {self.code}, expected {code}\n{self}"
+        assert "Traceback" not in self.stderr, self.stderr
+        return self
+
+
+class Cli:
+    """Runs `probing` (or a sibling) and gives back what a user would see."""
+
+    def __init__(self, bin_dir: Path) -> None:
+        self.bin = bin_dir
+
+    def __call__(
+        self,
+        *arguments: object,
+        program: str = "probing",
+        timeout: float = 30,
+        stdin: str | None = None,
+        prefix: list[str] | None = None,
+        **environment: str,
+    ) -> Answer:
+        command = [*(prefix or []), str(self.bin / program), *map(str, arguments)]
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(**environment),
+        )
+        try:
+            data = stdin.encode() if stdin is not None else None
+            stdout, stderr = process.communicate(data, timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.communicate()
+            raise AssertionError(f"{command} did not end within {timeout} s") from error
+        seconds = time.monotonic() - started
+        return Answer(process.returncode, stdout.decode(), stderr.decode(), seconds)
+
+    def as_nobody(self, *arguments: object, **options: Any) -> Answer:
+        user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        return self(*arguments, prefix=user, **options)
+
+
+# ── what /proc says ──────────────────────────────────────────────────────────────────────────
+
+
+def proc_status(pid: int, key: str) -> str:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return line.split(":", 1)[1].strip()
+    return ""
+
+
+def thread_states(pid: int) -> dict[int, str]:
+    """tid → state letter. Threads that end meanwhile are left out."""
+    states = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            text = Path(f"/proc/{pid}/task/{tid}/stat").read_text()
+        except OSError:
+            continue
+        states[int(tid)] = text.rsplit(")", 1)[1].split()[0]
+    return states
+
+
+def open_files(pid: int) -> dict[str, str]:
+    links = {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            links[fd] = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            continue
+    return links
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that a refused or left target must have as before."""
+
+    maps: str
+    fds: dict[str, str]
+    threads: frozenset[int]
+    environ: bytes
+
+    @staticmethod
+    def of(pid: int) -> Snapshot:
+        return Snapshot(
+            maps=Path(f"/proc/{pid}/maps").read_text(),
+            fds=open_files(pid),
+            threads=frozenset(thread_states(pid)),
+            environ=Path(f"/proc/{pid}/environ").read_bytes(),
+        )
+
+
+def socket_directories(uid: int) -> list[Path]:
+    return [Path(parent) / f"probing-{uid}" for parent in ("/tmp", "/dev/shm", "/var/tmp")]
+
+
+def probe_socket(pid: int) -> Path | None:
+    for directory in socket_directories(os.getuid()):
+        path = directory / f"{pid}.sock"
+        if path.exists():
+            return path
+    return None
+
+
+def is_probed(pid: int) -> bool:
+    """By what the kernel knows, not by what we say."""
+    return "libprobing" in Path(f"/proc/{pid}/maps").read_text() or probe_socket(pid) is not None
+
+
+# ── targets ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Target:
+    """A program from tests/targets, ready, with its counters; killed when the test ends."""
+
+    def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self.command = command
+        self._slots = folder / f"report-{time.monotonic_ns()}"
+        self._slots.write_bytes(bytes(512))
+        self.stderr_path = self._slots.with_suffix(".stderr")
+        with self.stderr_path.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=clean_environment(TARGET_REPORT=str(self._slots), **environment),
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode().split()
+        if line[:1] != ["ready"]:
+            self.kill()
+            raise AssertionError(f"{command} did not become ready: {line} {self.stderr_path.read_text()}")
+        self.counters = line[1:]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def report(self) -> dict[str, int]:
+        numbers = struct.unpack_from(f"<{len(self.counters)}Q", self._slots.read_bytes())
+        return dict(zip(self.counters, numbers, strict=True))
+
+    def reset(self, counter: str) -> None:
+        with self._slots.open("r+b") as file:
+            file.seek(8 * self.counters.index(counter))
+            file.write(bytes(8))
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot.of(self.pid)
+
+    def expect_progress(self, counter: str = "loops", timeout: float = 10) -> None:
+        """The program goes on: its counter moves."""
+        before = self.report()[counter]
+        wait_until(
+            lambda: not self.alive() or self.report()[counter] > before,
+            timeout,
+            f"{counter} of {self.command} goes on",
+        )
+        self.expect_unharmed()
+
+    def expect_unharmed(self) -> None:
+        code = self.process.poll()
+        stderr = self.stderr_path.read_text(errors="replace")
+        assert code is None, f"{self.command} ended with {code}: {stderr}"
+        assert stderr == "", f"something wrote to the target's stderr: {stderr}"
+        # A stop is over within milliseconds; 't' or 'T' that stays is a thread left behind.
+        wait_until(
+            lambda: not set("tT") & set(thread_states(self.pid).values()), 5, "no thread stays stopped"
+        )
+        assert proc_status(self.pid, "TracerPid") == "0"
+        for counter, value in self.report().items():
+            if counter in {"wrong", "eintr", "early", "other", "failed"}:
+                assert value == 0, f"{counter} of {self.command}: {self.report()}"
+
+    def finish(self, timeout: float = 60) -> str:
+        """Waits for the end of a program that ends by itself; returns what it printed."""
+        stdout, _ = self.process.communicate(timeout=timeout)
+        assert self.process.returncode == 0, f"{self.command} ended with {self.process.returncode}"
+        return stdout.decode()
+
+    def kill(self) -> None:
+        if self.alive():
+            self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def compile_target(name: str, folder: Path) -> Path:
+    """Compiles tests/targets/target_<name>.c once per session."""
+    output = folder / name
+    if not output.exists():
+        flags = ["-O2", "-Wall", "-pthread", "-mno-red-zone", *(["-mavx2"] if name == "avx" else [])]
+        source = TARGETS / f"target_{name}.c"
+        subprocess.run(["gcc", *flags, "-o", str(output), str(source), "-ldl"], check=True)
+    return output
+
+
+def pythons() -> dict[str, Path]:
+    """Version → interpreter: pyenv's 3.6 and newer, and the one that runs the tests."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = {".".join(map(str, sys.version_info[:3])): Path(sys.executable)}
+    for python in root.glob("versions/3.*/bin/python3"):
+        version = python.parent.parent.name
+        if version.replace(".", "").isdigit() and int(version.split(".")[1]) >= 6:
+            found[version] = python
+    return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+
+
+def python_ids() -> list[str]:
+    return list(pythons())
+
+
+# ── the daemon ───────────────────────────────────────────────────────────────────────────────
+
+
+def daemons(bin_dirs: list[Path]) -> set[int]:
+    """Pids of the probingd that were started from one of these folders."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                executable = Path(os.readlink(entry / "exe").removesuffix(" (deleted)"))
+            except OSError:
+                continue
+            if executable.name == "probingd" and executable.parent in [d.resolve() for d in bin_dirs]:
+                found.add(int(entry.name))
+    return found
+
+
+def stop_process(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5, f"process {pid} ends after SIGTERM")
+
+
+def copy_for_everybody() -> Path:
+    """The programs in a folder that other users can reach (a checkout often is in a private one)."""
+    folder = Path(tempfile.mkdtemp(prefix="probing-bin-"))
+    folder.chmod(0o755)
+    for name in ("probing", "probe", "probingd", "libprobing.so", "libprobe.so"):
+        if (BIN / name).exists():
+            shutil.copy2(BIN / name, folder / name)
+    return folder

@@ -1,0 +1,85 @@
+"""Children of a probed process: nothing of ours comes with them by accident."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import harness
+from harness import Cli, Target, wait_until
+
+StartTarget = Callable[..., Target]
+
+
+def test_forked_workers_carry_nothing_of_ours(probing: Cli, target: StartTarget, python: str) -> None:
+    forking = target("fork", python=python)
+    probing("-t", forking.pid, "inject").expect(0)
+    for _ in range(5):
+        probing("-t", forking.pid, "eval", "1 + 1").expect(0)
+    start = forking.report()["children"]
+    wait_until(lambda: forking.report()["children"] > start + 30, 20, "children are born")
+    forking.expect_unharmed()
+    report = forking.report()
+    assert (report["with_thread"], report["with_socket"], report["with_ring"]) == (0, 0, 0), report
+
+
+def test_a_child_that_outlives_the_probe_does_not_keep_its_socket_open(
+    probing: Cli, target: StartTarget
+) -> None:
+    parent = target("sleep")
+    probing("-t", parent.pid, "inject").expect(0)
+    code = "import os, time\npid = os.fork()\nif pid == 0:\n    time.sleep(300)\n    os._exit(0)\nprint(pid)"
+    child = int(probing("-t", parent.pid, "eval", code).expect(0).stdout)
+    try:
+        probing("-t", parent.pid, "eject").expect(0)
+        wait_until(lambda: harness.probe_socket(parent.pid) is None, 5, "the socket is gone")
+        assert not [link for link in harness.open_files(child).values() if link.startswith("socket:")]
+        assert len(harness.thread_states(child)) == 1
+    finally:
+        os.kill(child, 9)
+
+
+def test_a_child_that_runs_another_program_is_not_probed(probing: Cli, target: StartTarget) -> None:
+    parent = target("sleep")
+    probing("-t", parent.pid, "inject").expect(0)
+    code = (
+        "import subprocess, sys\n"
+        "job = 'import time; print(1, flush=True); time.sleep(300)'\n"
+        "child = subprocess.Popen([sys.executable, '-c', job], stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid)"
+    )
+    child = int(probing("-t", parent.pid, "eval", code).expect(0).stdout)
+    try:
+        assert not harness.is_probed(child)
+        assert "probing" not in " ".join(harness.open_files(child).values())
+    finally:
+        os.kill(child, 9)
+
+
+def test_the_target_may_exec_another_program_while_probed(probing: Cli) -> None:
+    """The new program starts clean and can be entered again."""
+    new = "import time; print('new', flush=True); time.sleep(300)"
+    old = (
+        f"import os, sys, time; print('old', flush=True); sys.stdin.readline(); "
+        f"os.execv({sys.executable!r}, [{sys.executable!r}, '-c', {new!r}])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", old], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdin is not None
+    try:
+        assert process.stdout.readline() == "old\n"
+        probing("-t", process.pid, "inject").expect(0)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "new\n"
+        assert "libprobing" not in Path(f"/proc/{process.pid}/maps").read_text()
+        probing("-t", process.pid, "inject").expect(0)
+        assert probing("-t", process.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+    finally:
+        process.kill()
+        process.communicate()

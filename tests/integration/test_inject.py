@@ -1,0 +1,280 @@
+"""Entering a running process and leaving it again, without the process noticing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import harness
+import pytest
+from harness import Cli, Target, wait_until
+
+StartTarget = Callable[..., Target]
+
+
+def inject(probing: Cli, target: Target) -> None:
+    probing("-t", target.pid, "inject").expect(0)
+    assert harness.is_probed(target.pid)
+
+
+def eject(probing: Cli, target: Target) -> None:
+    probing("-t", target.pid, "eject").expect(0)
+    wait_until(lambda: harness.probe_socket(target.pid) is None, 5, "the control socket is gone")
+
+
+def threads(target: Target) -> int:
+    return int(harness.proc_status(target.pid, "Threads"))
+
+
+def memory_kb(target: Target, key: str) -> int:
+    return int(harness.proc_status(target.pid, key).split()[0])
+
+
+def mapping_count(target: Target) -> int:
+    return len(Path(f"/proc/{target.pid}/maps").read_text().splitlines())
+
+
+# ── every Python ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_inject_enters_a_busy_python_and_eject_leaves_it(
+    probing: Cli, target: StartTarget, python: str
+) -> None:
+    busy = target("busy", python=python)
+    inject(probing, busy)
+    busy.expect_progress()
+    assert probing("-t", busy.pid, "eval", "6 * 7").expect(0).stdout == "42\n"
+    eject(probing, busy)
+    busy.expect_progress()
+
+
+def test_inject_enters_a_sleeping_python(probing: Cli, target: StartTarget, python: str) -> None:
+    sleeping = target("sleep", python=python)
+    inject(probing, sleeping)
+    assert probing("-t", sleeping.pid, "eval", "secret").expect(0).stdout == "'forty-two'\n"
+    sleeping.expect_unharmed()
+
+
+# ── what is printed ──────────────────────────────────────────────────────────────────────────
+
+
+def test_inject_says_in_one_line_what_it_did_and_how_long_the_thread_was_held(
+    probing: Cli, target: StartTarget
+) -> None:
+    busy = target("busy")
+    answer = probing("-t", busy.pid, "inject").expect(0)
+    assert len(answer.stdout.splitlines()) == 1
+    assert str(busy.pid) in answer.stdout
+    assert re.search(r"held", answer.stdout)
+    assert len(re.findall(r"\d+(?:\.\d+)? ?(?:ms|µs|us)", answer.stdout)) >= 2, answer.stdout
+    assert answer.stderr == ""
+
+
+def test_the_target_may_be_given_in_both_places(probing: Cli, target: StartTarget) -> None:
+    busy = target("busy")
+    probing(busy.pid, "inject").expect(0)
+    assert probing(busy.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+    assert probing("--target", busy.pid, "eval", "1 + 2").expect(0).stdout == "3\n"
+
+
+def test_the_older_name_probe_injects_too(probing: Cli, target: StartTarget) -> None:
+    busy = target("busy")
+    probing(busy.pid, program="probe").expect(0)
+    assert harness.is_probed(busy.pid)
+
+
+def test_a_second_inject_says_so_and_succeeds(probing: Cli, target: StartTarget) -> None:
+    busy = target("busy")
+    inject(probing, busy)
+    before = threads(busy)
+    answer = probing("-t", busy.pid, "inject").expect(0)
+    assert "already" in answer.stdout + answer.stderr
+    assert threads(busy) == before
+
+
+def test_the_older_name_takes_another_library(probing: Cli, target: StartTarget) -> None:
+    busy = target("busy")
+    probing("--dll", harness.BIN / "libprobe.so", busy.pid, program="probe").expect(0)
+    assert harness.is_probed(busy.pid)
+
+
+# ── what is left behind ──────────────────────────────────────────────────────────────────────
+
+
+def test_the_probe_adds_one_thread_and_less_than_5_mb(probing: Cli, target: StartTarget) -> None:
+    sleeping = target("sleep")
+    threads_before, rss_before = threads(sleeping), memory_kb(sleeping, "VmRSS")
+    inject(probing, sleeping)
+    wait_until(lambda: threads(sleeping) == threads_before + 1, 5, "exactly one more thread")
+    assert memory_kb(sleeping, "VmRSS") - rss_before < 5 * 1024
+    probing("-t", sleeping.pid, "eval", "1 + 1").expect(0)
+    assert threads(sleeping) == threads_before + 1
+    assert memory_kb(sleeping, "VmRSS") - rss_before < 5 * 1024
+
+
+def test_the_probe_blocks_all_signals_in_its_thread(probing: Cli, target: StartTarget) -> None:
+    sleeping = target("sleep")
+    before = set(harness.thread_states(sleeping.pid))
+    inject(probing, sleeping)
+    (ours,) = set(harness.thread_states(sleeping.pid)) - before
+    for line in Path(f"/proc/{sleeping.pid}/task/{ours}/status").read_text().splitlines():
+        if line.startswith("SigBlk:"):
+            blocked = int(line.split()[1], 16)
+    for number in range(1, 32):
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            assert blocked >> (number - 1) & 1, signal.Signals(number).name
+
+
+def test_eject_leaves_threads_and_descriptors_as_they_were(probing: Cli, target: StartTarget) -> None:
+    sleeping = target("sleep")
+    before = sleeping.snapshot()
+    inject(probing, sleeping)
+    eject(probing, sleeping)
+    wait_until(lambda: sleeping.snapshot().threads == before.threads, 5, "the probe's thread is gone")
+    wait_until(lambda: sleeping.snapshot().fds == before.fds, 5, "its descriptors are closed")
+    after = sleeping.snapshot()
+    assert after.environ == before.environ
+    assert "libprobing" not in after.maps
+
+
+def cycles(probing: Cli, busy: Target, count: int, counter: str) -> None:
+    """inject + eject again and again; nothing may pile up after the first few rounds."""
+    fds = harness.open_files(busy.pid)
+    settled = memory_settled = 0
+    for number in range(count):
+        inject(probing, busy)
+        eject(probing, busy)
+        if number == 9:
+            settled, memory_settled = mapping_count(busy), memory_kb(busy, "VmSize")
+        if number % 20 == 19:
+            busy.expect_progress(counter)
+    wait_until(lambda: harness.open_files(busy.pid) == fds, 5, "no descriptor is left")
+    # The target's own allocations come and go: what must not be is growth with every cycle.
+    assert mapping_count(busy) - settled < count / 2, "mappings grow with every cycle"
+    assert memory_kb(busy, "VmSize") - memory_settled < count * 64, "address space grows with every cycle"
+    busy.expect_progress(counter)
+
+
+@pytest.mark.slow(240)
+def test_100_cycles_into_a_malloc_and_dlopen_heavy_python(probing: Cli, target: StartTarget) -> None:
+    cycles(probing, target("churn"), 100, "loads")
+
+
+@pytest.mark.slow(240)
+def test_100_cycles_into_a_malloc_and_dlopen_heavy_c_program(probing: Cli, target: StartTarget) -> None:
+    cycles(probing, target("churn", c=True), 100, "allocations")
+
+
+@pytest.mark.slow(240)
+@pytest.mark.parametrize("name", ["python", "c"])
+def test_30_fresh_targets_live_after_being_entered(probing: Cli, target: StartTarget, name: str) -> None:
+    for _ in range(30):
+        fresh = target("churn", c=name == "c")
+        inject(probing, fresh)
+        fresh.expect_progress("loads")
+        fresh.kill()
+
+
+@pytest.mark.soak
+@pytest.mark.slow(3600)
+@pytest.mark.parametrize("name", ["python", "c"])
+def test_1000_cycles(probing: Cli, target: StartTarget, name: str) -> None:
+    cycles(probing, target("churn", c=name == "c"), 1000, "loads")
+
+
+@pytest.mark.soak
+@pytest.mark.slow(3600)
+@pytest.mark.parametrize("name", ["python", "c"])
+def test_1000_fresh_targets(probing: Cli, target: StartTarget, name: str) -> None:
+    for _ in range(1000):
+        fresh = target("churn", c=name == "c")
+        inject(probing, fresh)
+        fresh.expect_progress("loads")
+        fresh.kill()
+
+
+# ── the job does not notice ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["read", "nanosleep", "futex", "epoll", "poll", "recv"])
+def test_a_blocked_system_call_sees_no_eintr(probing: Cli, target: StartTarget, how: str) -> None:
+    blocked = target("blocked", how, c=True)
+    for _ in range(10):
+        inject(probing, blocked)
+        eject(probing, blocked)
+    blocked.expect_progress()
+    report = blocked.report()
+    assert (report["eintr"], report["early"], report["other"]) == (0, 0, 0), report
+
+
+def test_a_sigprof_timer_keeps_ticking(probing: Cli, target: StartTarget) -> None:
+    profiled = target("sigprof")
+
+    def ticks_per_loop(rounds: int) -> float:
+        start = profiled.report()
+        for _ in range(rounds):
+            inject(probing, profiled)
+            eject(probing, profiled)
+        wait_until(lambda: profiled.report()["ticks"] > start["ticks"] + 100, 10, "the timer ticks")
+        end = profiled.report()
+        return (end["ticks"] - start["ticks"]) / (end["loops"] - start["loops"])
+
+    quiet = ticks_per_loop(0)
+    assert ticks_per_loop(10) > quiet / 2
+    profiled.expect_unharmed()
+
+
+def test_vector_registers_and_the_red_zone_are_kept(probing: Cli, target: StartTarget) -> None:
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this machine has no AVX2")
+    spinning = target("avx", c=True)
+    for _ in range(30):
+        inject(probing, spinning)
+        eject(probing, spinning)
+    spinning.expect_progress()
+    assert spinning.report()["wrong"] == 0
+
+
+def test_a_job_prints_the_same_result_with_and_without_us(probing: Cli, target: StartTarget) -> None:
+    alone = target("checksum", 3000).finish()
+    entered = target("checksum", 3000)
+    inject(probing, entered)
+    probing("-t", entered.pid, "eval", "print('to the caller, not to the job')").expect(0)
+    eject(probing, entered)
+    assert entered.finish() == alone
+    assert entered.stderr_path.read_text() == ""
+
+
+def test_with_200_threads_only_one_is_held(probing: Cli, target: StartTarget) -> None:
+    crowd = target("threads", 200)
+    answer = probing("-t", crowd.pid, "inject").expect(0)
+    assert answer.seconds < 2, "the time must not depend on the number of threads"
+    crowd.expect_progress("worker")
+    crowd.expect_progress("loops")
+
+
+def test_a_stopped_process_is_not_woken_up(probing: Cli, target: StartTarget) -> None:
+    """Either way is fine, enter it or refuse it, as long as it is said and SIGSTOP keeps its meaning."""
+    stopped = target("busy")
+    os.kill(stopped.pid, signal.SIGSTOP)
+    wait_until(lambda: harness.thread_states(stopped.pid)[stopped.pid] == "T", 5, "the target stops")
+    answer = probing("-t", stopped.pid, "inject", timeout=20)
+    assert answer.code in (0, 1, 3, 5), answer
+    assert harness.thread_states(stopped.pid)[stopped.pid] == "T", "the target runs although it was stopped"
+    os.kill(stopped.pid, signal.SIGCONT)
+    stopped.expect_progress()
+
+
+def test_a_target_that_ends_meanwhile_is_a_clear_error(probing: Cli, target: StartTarget) -> None:
+    for delay_ms in (0, 1, 2, 3, 5, 8):
+        short = target("checksum", 10)
+        time.sleep(delay_ms / 1000)
+        answer = probing("-t", short.pid, "inject")
+        assert answer.code in (0, 1, 4), answer
+        if answer.code != 0:
+            assert answer.stderr.startswith("probing: "), answer
+        short.finish()

@@ -1,0 +1,270 @@
+"""Stands still with one chosen stack and says what that stack is.
+
+    python target_stacks.py SCENARIO
+
+Prints one line of JSON on stdout: for every Python thread its frames, innermost first, as
+[function, file, line]. Then it waits inside that very call until stdin is closed, so what an
+observer sees from outside must be exactly that. Runs on Python 3.6 and later.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+
+SCENARIOS = {}
+
+
+def scenario(function):
+    SCENARIOS[function.__name__] = function
+    return function
+
+
+def native_id():
+    if hasattr(threading, "get_native_id"):
+        return threading.get_native_id()
+    return None
+
+
+def frames_of(frame):
+    frames = []
+    while frame is not None:
+        code = frame.f_code
+        name = getattr(code, "co_qualname", code.co_name)
+        frames.append([name, code.co_filename, frame.f_lineno])
+        frame = frame.f_back
+    return frames
+
+
+def rendezvous():
+    current = sys._current_frames()
+    threads = []
+    for thread in threading.enumerate():
+        frames = frames_of(current[thread.ident])
+        if thread is threading.current_thread():
+            frames = frames_of(sys._getframe())
+        threads.append({"name": thread.name, "tid": native_ids.get(thread.ident), "frames": frames})
+    truth = {"pid": os.getpid(), "version": sys.version.split()[0], "threads": threads}
+    text = json.dumps(truth) + "\n"
+    sys.stdout.flush()
+    os.write(1, text.encode())
+    os.read(0, 1)  # noqa: E702 (the line above must be this one)
+
+
+native_ids = {threading.get_ident(): native_id()}
+
+
+@scenario
+def plain():
+    def inner():
+        rendezvous()
+
+    inner()
+
+
+@scenario
+def generator():
+    def numbers():
+        for i in range(3):
+            if i == 2:
+                rendezvous()
+            yield i
+
+    def outer_numbers():
+        yield from numbers()
+
+    for _ in outer_numbers():
+        pass
+
+
+@scenario
+def coroutine():
+    async def innermost():
+        await asyncio.sleep(0)
+        rendezvous()
+
+    async def middle():
+        await innermost()
+
+    async def outermost():
+        await middle()
+
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(outermost())
+    finally:
+        loop.close()
+
+
+def noisy(function):
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@scenario
+def decorator():
+    @noisy
+    @noisy
+    def decorated(a, b=None):
+        rendezvous()
+
+    decorated(1, b=2)
+
+
+@scenario
+def sort_key():
+    def key(value):
+        if value == 2:
+            rendezvous()
+        return value
+
+    sorted([3, 1, 2], key=key)
+
+
+@scenario
+def comprehension():
+    def stop(i):
+        if i == 1:
+            rendezvous()
+        return i
+
+    return [[stop(j) for j in range(i)] for i in range(3)]
+
+
+@scenario
+def exec_code():
+    source = "\n\ndef made_at_run_time():\n    x = 1\n    rendezvous()\n\nmade_at_run_time()\n"
+    exec(compile(source, "<made>", "exec"), {"rendezvous": rendezvous})
+
+
+class Outer:
+    class Inner:
+        def method(self):
+            rendezvous()
+
+        def __init__(self, stop=False):
+            if stop:
+                self.method()
+
+        @property
+        def value(self):
+            return self.method()
+
+        def __enter__(self):
+            return self.value
+
+        def __exit__(self, *_):
+            return False
+
+
+@scenario
+def nested_class():
+    with Outer.Inner():
+        pass
+
+
+@scenario
+def constructor():
+    for i in range(20):  # often enough for the interpreter to specialise the call
+        Outer.Inner(i == 19)
+
+
+@scenario
+def recursion():
+    def down(n):
+        if n:
+            return down(n - 1)
+        return rendezvous()
+
+    sys.setrecursionlimit(2000)
+    down(900)
+
+
+@scenario
+def mixed_recursion():
+    def down(n):
+        return max([n], key=lambda m: down(m - 1) or 0 if m else rendezvous() or 0)
+
+    down(40)
+
+
+@scenario
+def multi_line_call():
+    def returns(x):
+        return x
+
+    def stops(x):
+        rendezvous()
+        return x
+
+    result = max(
+        returns(1),
+        returns(2),
+        stops(3),
+        returns(4),
+    )
+
+    return result
+
+
+@scenario
+def far_lines():
+    # Jumps of more than 127 lines, forwards and backwards, need several table entries.
+    lines = ["def far():", "    x = ["] + ["        0,"] * 400 + ["        stop(),", "    ]", "far()"]
+    exec(compile("\n" * 500 + "\n".join(lines), "far.py", "exec"), {"stop": rendezvous})
+
+
+@scenario
+def non_ascii():
+    source = "def größe():\n    функция()\ndef функция():\n    変数()\ndef 変数():\n    stop()\ngröße()\n"
+    exec(compile(source, "/tmp/данные/ünïcödé-📦.py", "exec"), {"stop": rendezvous})
+
+
+@scenario
+def exception_handler():
+    def fails():
+        raise ValueError
+
+    try:
+        fails()
+    except ValueError:
+        rendezvous()
+    finally:
+        pass
+
+
+@scenario
+def threads():
+    lock = threading.Lock()
+    lock.acquire()
+    ready = threading.Semaphore(0)
+
+    def waits(number):
+        native_ids[threading.get_ident()] = native_id()
+        ready.release()
+        lock.acquire()
+        lock.release()  # noqa: E702 (one line, so that it stays the same)
+
+    for i in range(5):
+        threading.Thread(target=waits, args=(i,), name="waits-%d" % i, daemon=True).start()
+    for _ in range(5):
+        ready.acquire()
+    rendezvous()
+
+
+@scenario
+def forked():
+    # As a DataLoader worker: the child of a fork that did not exec.
+    pid = os.fork()
+    if pid == 0:
+        native_ids[threading.get_ident()] = native_id()
+        rendezvous()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    SCENARIOS[sys.argv[1]]()
