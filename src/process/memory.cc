@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <vector>
 
 namespace probing::process {
 namespace {
@@ -19,6 +20,11 @@ std::string Where(pid_t pid, RemoteAddress address, std::size_t size) {
 }
 
 }  // namespace
+
+Result<void> Memory::ReadPieces(std::span<const Piece> pieces) const {
+  for (const Piece& piece : pieces) RETURN_IF_ERROR(Read(piece.from, piece.out));
+  return {};
+}
 
 Result<std::string> Memory::ReadCString(RemoteAddress from, std::size_t max_bytes) const {
   std::string text;
@@ -43,6 +49,29 @@ Result<void> ProcessMemory::Read(RemoteAddress from, std::span<std::byte> out) c
   const ssize_t n = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
   if (n == static_cast<ssize_t>(out.size())) return {};
   return ErrnoError("read memory of " + Where(pid_, from, out.size()), n < 0 ? errno : EFAULT);
+}
+
+Result<void> ProcessMemory::ReadPieces(std::span<const Piece> pieces) const {
+  constexpr std::size_t kMaxPiecesPerCall = 1024;  // IOV_MAX
+  std::vector<iovec> local;
+  std::vector<iovec> remote;
+  while (!pieces.empty()) {
+    const auto now = pieces.first(std::min(pieces.size(), kMaxPiecesPerCall));
+    pieces = pieces.subspan(now.size());
+    local.clear();
+    remote.clear();
+    std::size_t total = 0;
+    for (const Piece& piece : now) {
+      local.push_back({piece.out.data(), piece.out.size()});
+      remote.push_back({reinterpret_cast<void*>(piece.from.address), piece.out.size()});
+      total += piece.out.size();
+    }
+    const ssize_t n = process_vm_readv(pid_, local.data(), local.size(), remote.data(), remote.size(), 0);
+    if (n == static_cast<ssize_t>(total)) continue;
+    return ErrnoError("read memory of " + Where(pid_, now.front().from, total) + " and elsewhere",
+                      n < 0 ? errno : EFAULT);
+  }
+  return {};
 }
 
 Result<void> ProcessMemory::Write(RemoteAddress to, std::span<const std::byte> data) const {
