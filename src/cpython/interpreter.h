@@ -1,0 +1,63 @@
+// Interpreter: the Python in another process, read without calling, stopping or touching it.
+//
+//   ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
+//   ASSIGN_OR_RETURN(const cpython::Snapshot now, interpreter.Read({}));
+//
+// Works while the GIL is held, while the process is stopped, hung or dying. Everything read is
+// untrusted: garbage gives errors or torn threads, never a crash. Not thread-safe. Keep it to
+// read the same process again: what it learns makes later readings several times faster.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "cpython/locate.h"
+#include "cpython/snapshot.h"
+#include "cpython/stack_reader.h"
+#include "cpython/states.h"
+
+namespace probing::cpython {
+
+struct ReadOptions {
+  std::size_t max_depth = 4096;  // innermost frames kept
+  int attempts = 20;             // per thread, before it is called torn
+};
+
+class Interpreter {
+ public:
+  // kNotFound: no such process. kPermission: may not be read. kFailed: no Python in it, or
+  // one that is not supported.
+  static Result<Interpreter> Attach(pid_t pid);
+
+  // The same on any memory (a core file, a test). `pid` 0: there is no /proc to ask, so threads
+  // have the ids Python knows.
+  static Result<Interpreter> Attach(std::unique_ptr<const process::Memory> memory, const process::Maps& maps,
+                                    pid_t pid);
+
+  Result<Snapshot> Read(const ReadOptions& options);
+
+  const Version& version() const { return location_.version; }
+  const Location& location() const { return location_; }
+
+ private:
+  Interpreter(std::unique_ptr<const process::Memory> memory, Location location, pid_t pid);
+
+  struct Identity {
+    ThreadState state;
+    pid_t tid = 0;
+    std::string name;
+  };
+
+  // Fills in ids and names. /proc is asked only when threads came or went since the last time.
+  Result<void> Identify(const std::vector<ThreadState>& states, std::vector<Thread>& threads);
+
+  pid_t pid_;
+  std::unique_ptr<const process::Memory> memory_;
+  Location location_;
+  StackReader stacks_;
+  std::unordered_map<std::uint64_t, Identity> identities_;  // by the address of the thread state
+};
+
+}  // namespace probing::cpython

@@ -1,0 +1,113 @@
+#include "cpython/locate.h"
+
+#include <algorithm>
+
+#include "cpython/find_interpreter36.h"
+#include "cpython/object_data.h"
+#include "process/elf_image.h"
+
+namespace probing::cpython {
+namespace {
+
+using process::ElfImage;
+using process::Maps;
+using process::Memory;
+using process::RemoteAddress;
+
+bool IsNamedLikePython(const Maps::Object& object) {
+  const std::string_view name = process::BaseName(object.path);
+  return name.starts_with("python") || name.starts_with("libpython");
+}
+
+RemoteAddress SymbolOrNull(const ElfImage& image, std::string_view name) {
+  const auto symbol = image.FindSymbol(name);
+  return symbol.ok() ? *symbol : RemoteAddress{};
+}
+
+std::optional<Version> VersionFromData(const Memory& memory, const Maps& maps, const Maps::Object& object) {
+  for (const DataRange& range : ReadObjectData(memory, maps, object)) {
+    const std::string_view bytes(reinterpret_cast<const char*>(range.words.data()),
+                                 range.words.size() * sizeof(std::uint64_t));
+    if (const auto version = VersionFromVariables(bytes)) return version;
+  }
+  return std::nullopt;
+}
+
+Result<Version> FindVersion(const Memory& memory, const ElfImage& image, const Maps& maps,
+                            const Maps::Object& object) {
+  if (const RemoteAddress hex = SymbolOrNull(image, "Py_Version")) {
+    ASSIGN_OR_RETURN(const std::uint64_t value, memory.ReadValue(hex.As<std::uint64_t>()));
+    return VersionFromHex(value);
+  }
+  if (const auto version = VersionFromData(memory, maps, object)) return *version;
+  if (const auto version = VersionFromFileName(process::BaseName(object.path))) return *version;
+  return Error{Code::kFailed, "cannot tell the version of the Python in " + object.path, ""};
+}
+
+Result<Location> LocateByRuntime(const Memory& memory, const ElfImage& image, const Maps& maps,
+                                 const Maps::Object& object, RemoteAddress runtime) {
+  Location location;
+  if (auto self = ReadDebugOffsets(memory, runtime); self.ok()) {
+    location.version = self->version;
+    location.offsets = self->offsets;
+  } else if (self.error().code != Code::kNotFound) {
+    return std::move(self.error());
+  } else {
+    ASSIGN_OR_RETURN(location.version, FindVersion(memory, image, maps, object));
+    ASSIGN_OR_RETURN(location.offsets, KnownOffsets(location.version));
+  }
+  if (location.offsets.runtime.interpreters_head == kAbsent) {
+    return Error{Code::kFailed, object.path + " has _PyRuntime but says it is Python " + location.version.ToText(),
+                 ""};
+  }
+  location.first_interpreter = runtime + location.offsets.runtime.interpreters_head;
+  if (location.offsets.runtime.current_thread != kAbsent) {
+    location.current_thread = runtime + location.offsets.runtime.current_thread;
+  }
+  return location;
+}
+
+Result<Location> LocateInPython36(const Memory& memory, const ElfImage& image, const Maps& maps,
+                                  const Maps::Object& object, RemoteAddress current_thread) {
+  Location location;
+  ASSIGN_OR_RETURN(location.version, FindVersion(memory, image, maps, object));
+  if (location.version.minor != 6) {
+    return Error{Code::kFailed, "cannot read the stacks of Python " + location.version.ToText(),
+                 "Python 3.6 to 3.14 are supported"};
+  }
+  ASSIGN_OR_RETURN(location.offsets, KnownOffsets(location.version));
+  ASSIGN_OR_RETURN(location.first_interpreter, FindInterpreterPointer36(memory, maps, object, location.offsets));
+  location.current_thread = current_thread;
+  return location;
+}
+
+// kNotFound: there is no interpreter in this object.
+Result<Location> LocateIn(const Memory& memory, const Maps& maps, const Maps::Object& object) {
+  auto image = ElfImage::Load(memory, {object.base});
+  if (!image.ok()) return Error{Code::kNotFound, object.path + " is no ELF object", ""};
+  const RemoteAddress runtime = SymbolOrNull(*image, "_PyRuntime");
+  const RemoteAddress current_thread = runtime ? RemoteAddress{} : SymbolOrNull(*image, "_PyThreadState_Current");
+  if (!runtime && !current_thread) return Error{Code::kNotFound, "no Python in " + object.path, ""};
+  auto location = runtime ? LocateByRuntime(memory, *image, maps, object, runtime)
+                          : LocateInPython36(memory, *image, maps, object, current_thread);
+  if (location.ok()) {
+    location->code_type = SymbolOrNull(*image, "PyCode_Type");
+    location->object = object.path;
+  }
+  return location;
+}
+
+}  // namespace
+
+Result<Location> Locate(const Memory& memory, const Maps& maps) {
+  std::vector<Maps::Object> objects = maps.Objects();
+  std::stable_partition(objects.begin(), objects.end(), IsNamedLikePython);
+  for (const Maps::Object& object : objects) {
+    auto location = LocateIn(memory, maps, object);
+    if (location.ok() || location.error().code != Code::kNotFound) return location;
+  }
+  return Error{Code::kFailed, "no Python interpreter in this process",
+               "`probing backtrace` shows Python stacks; is it the right process?"};
+}
+
+}  // namespace probing::cpython

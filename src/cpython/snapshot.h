@@ -1,0 +1,38 @@
+// What a reading of an interpreter gives: threads and their frames, as plain values.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cpython/version.h"
+
+namespace probing::cpython {
+
+struct Frame {
+  std::string function;  // qualified (Class.method) since Python 3.11
+  std::string file;      // as the code object has it: may be relative, or "<string>"
+  int line = 0;          // the line being executed; 0 when the instruction belongs to none
+  int first_line = 0;    // where the function starts
+};
+
+struct Thread {
+  pid_t tid = 0;     // as this process sees it; 0 when it could not be found out
+  std::string name;  // the kernel's, at most 15 bytes
+  bool has_gil = false;
+  std::vector<Frame> frames;  // innermost first; a generator or coroutine is where it is resumed
+  bool torn = false;          // it ran too fast to be read consistently: frames is empty
+  bool truncated = false;     // there are more frames than ReadOptions::max_depth, outermost left out
+  int interpreter = 0;        // 0 is the newest; a process has more than one only if it made them
+};
+
+struct Snapshot {
+  Version version;
+  bool free_threaded = false;
+  std::vector<Thread> threads;           // those that have a Python state, the process's first one first
+  std::optional<pid_t> gil_holder_tid;  // nothing: nobody has it, or there is none
+};
+
+}  // namespace probing::cpython
