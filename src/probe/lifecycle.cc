@@ -1,0 +1,179 @@
+#include "probe/lifecycle.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "probe/control.h"
+#include "probing/probing.h"
+#include "pyapi/python_api.h"
+
+// The probe thread's first and last instructions. When probing_control_main returns a handle,
+// the library is to be unmapped, which no code inside of it could survive: so the thread jumps
+// to dlclose, whose return leads straight into the C library.
+asm(R"(
+  .text
+  .globl probing_thread_entry
+  .hidden probing_thread_entry
+  .type probing_thread_entry, @function
+probing_thread_entry:
+  .cfi_startproc
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call probing_control_main
+  add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  test %rax, %rax
+  jz 1f
+  mov %rax, %rdi
+  jmp *dlclose@GOTPCREL(%rip)
+1:
+  ret
+  .cfi_endproc
+  .size probing_thread_entry, . - probing_thread_entry
+)");
+
+extern "C" void* probing_thread_entry(void* argument);
+extern "C" __attribute__((visibility("hidden"))) void* probing_control_main(void* argument);
+
+namespace probing::probe {
+namespace {
+
+// All of this is plain data: it is used before C++ constructors have run and after exit began.
+std::atomic<bool> active{false};
+std::atomic<bool> nested{false};
+std::atomic<bool> fork_handler_set{false};
+std::int64_t started_ns = 0;
+std::array<std::atomic<int>, 64> fork_closed{};  // fd + 1; 0 is a free place
+std::array<char, 128> socket_path{};
+
+// The library as the loader knows it; in glibc this is also what dlopen returned.
+link_map* ThisLibrary() {
+  Dl_info info{};
+  void* map = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(&ThisLibrary), &info, &map, RTLD_DL_LINKMAP) == 0) return nullptr;
+  return static_cast<link_map*>(map);
+}
+
+bool IsSet(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+// LD_PRELOAD reaches every program a job starts: shells, compilers, `env`. Only Pythons are
+// meant, and with `probing run` only the one that was asked for.
+bool WantedHere() {
+  if (IsSet("PROBING_DISABLE")) return false;
+  if (ThisOrigin() == Origin::kInjected) return true;
+  const char* only_pid = std::getenv("PROBING_RUN_PID");
+  if (only_pid != nullptr && *only_pid != '\0' && std::atol(only_pid) != getpid()) return false;
+  return ThisOrigin() == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
+}
+
+// In a forked child: our thread does not exist there. What is left of us is closed; the parent's
+// socket file is the parent's.
+void InForkedChild() {
+  for (auto& place : fork_closed) {
+    const int fd = place.exchange(0) - 1;
+    if (fd >= 0) close(fd);
+  }
+  socket_path[0] = '\0';
+  if (active.exchange(false) && nested.load()) probing_start();
+}
+
+void Start(ControlOptions::Delay delay) {
+  if (active.exchange(true)) return;
+  started_ns = WallNs();
+  if (!fork_handler_set.exchange(true)) pthread_atfork(nullptr, nullptr, &InForkedChild);
+  auto* options = new ControlOptions;
+  options->delay = delay;
+  auto thread = StartQuietThread(&probing_thread_entry, options, kSmallStackBytes, "probing");
+  if (thread.ok()) {
+    pthread_detach(*thread);
+  } else {
+    delete options;
+    active.store(false);
+  }
+}
+
+__attribute__((constructor)) void OnLoad() {
+  if (WantedHere()) Start(ControlOptions::Delay::kNone);
+}
+
+// At exit of the process and in dlclose. Other threads may still run: touch nothing of theirs.
+__attribute__((destructor)) void OnUnload() {
+  if (socket_path[0] != '\0') unlink(socket_path.data());
+}
+
+}  // namespace
+
+std::string_view OriginName(Origin origin) {
+  switch (origin) {
+    case Origin::kInjected:
+      return "injected";
+    case Origin::kPreloaded:
+      return "preload";
+    case Origin::kImported:
+      return "import";
+  }
+  return "";
+}
+
+Origin ThisOrigin() {
+  const link_map* library = ThisLibrary();
+  const std::string_view name = library != nullptr ? library->l_name : "";
+  if (name.starts_with("/proc/self/fd/")) return Origin::kInjected;
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  const bool is_preloaded = preloaded != nullptr && std::string_view(preloaded).find(name) != std::string_view::npos;
+  return is_preloaded ? Origin::kPreloaded : Origin::kImported;
+}
+
+std::int64_t StartedNs() { return started_ns; }
+
+void RememberSocket(const std::string& path) {
+  std::snprintf(socket_path.data(), socket_path.size(), "%s", path.c_str());
+}
+
+void FollowForks(bool follow) { nested.store(follow); }
+
+void* Leave(Unload unload) {
+  if (socket_path[0] != '\0') unlink(socket_path.data());
+  socket_path[0] = '\0';
+  active.store(false);
+  return unload == Unload::kYes && ThisOrigin() == Origin::kInjected ? ThisLibrary() : nullptr;
+}
+
+void ForkClosed::Add(int fd) {
+  for (auto& place : fork_closed) {
+    int expected = 0;
+    if (place.compare_exchange_strong(expected, fd + 1)) return;
+  }
+}
+
+void ForkClosed::Remove(int fd) {
+  for (auto& place : fork_closed) {
+    int expected = fd + 1;
+    if (place.compare_exchange_strong(expected, 0)) return;
+  }
+}
+
+}  // namespace probing::probe
+
+const char* probing_version(void) { return PROBING_VERSION; }
+
+int probing_active(void) { return probing::probe::active.load() ? 1 : 0; }
+
+int probing_start(void) {
+  // A child that is about to exec should not be given a socket first.
+  probing::probe::Start(probing::probe::ControlOptions::Delay::kAfterFork);
+  return probing_active();
+}

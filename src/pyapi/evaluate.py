@@ -1,0 +1,188 @@
+# Runs in the target, on a thread of the probe. Python 3.6 syntax; imports only built-in modules,
+# so that the job's sys.modules stays as it is. Everything here is private to the probe: the
+# namespace is a dict that no module of the job refers to.
+import _ast
+import _thread
+import sys
+
+ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
+FILE_NAME = "<probing>"
+MOST_FRAMES = 60
+BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+class Capture(object):
+    """Collects what is written, up to a limit."""
+
+    def __init__(self, limit):
+        self.parts = []
+        self.left = limit
+        self.cut = False
+
+    def write(self, text):
+        if len(text) > self.left:
+            self.cut = True
+            text = text[: self.left]
+        if text:
+            self.left -= len(text)
+            self.parts.append(text)
+
+    def text(self):
+        return "".join(self.parts)
+
+
+class Router(object):
+    """Stands in for sys.stdout while code is evaluated: the evaluating thread's output is
+    captured, that of all others goes where it went before."""
+
+    def __init__(self, original, capture):
+        self._original = original
+        self._capture = capture
+        self._owner = _thread.get_ident()
+
+    def write(self, text):
+        if _thread.get_ident() != self._owner:
+            return self._original.write(text)
+        self._capture.write(text)
+        return len(text)
+
+    def flush(self):
+        if _thread.get_ident() != self._owner and self._original is not None:
+            self._original.flush()
+
+    def __getattr__(self, name):
+        return getattr(self._original, name)
+
+
+routers = []
+
+
+def install(capture_out, capture_err):
+    for name, capture in (("stdout", capture_out), ("stderr", capture_err)):
+        router = Router(getattr(sys, name), capture)
+        routers.append((name, router))
+        setattr(sys, name, router)
+
+
+def restore():
+    """Called by the probe after every evaluation, however it ended."""
+    for name, router in routers:
+        if getattr(sys, name) is router:
+            setattr(sys, name, router._original)
+        router._owner = None  # a reference that somebody kept goes on working
+    del routers[:]
+    threading = sys.modules.get("threading")
+    active = getattr(threading, "_active", None)
+    if active is not None:
+        # threading.current_thread() in evaluated code leaves a dummy behind for our thread.
+        active.pop(_thread.get_ident(), None)
+
+
+def run(source, namespace):
+    tree = compile(source, FILE_NAME, "exec", ONLY_AST)
+    value = None
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, _ast.Expr):
+        tree.body.pop()
+    else:
+        last = None
+    if tree.body:
+        exec(compile(tree, FILE_NAME, "exec"), namespace)
+    if last is not None:
+        value = eval(compile(_ast.Expression(last.value), FILE_NAME, "eval"), namespace)
+    return value
+
+
+def source_line(file_name, number):
+    try:
+        with open(file_name, "rb") as lines:
+            for current, line in enumerate(lines, 1):
+                if current == number:
+                    return line.decode("utf-8", "replace").strip()
+    except Exception:
+        pass
+    return ""
+
+
+def describe_frames(tb, write):
+    frames = []
+    while tb is not None:
+        if tb.tb_frame.f_code not in OUR_CODE:
+            frames.append((tb.tb_frame.f_code, tb.tb_lineno))
+        tb = tb.tb_next
+    if frames:
+        write("Traceback (most recent call last):\n")
+    if len(frames) > MOST_FRAMES:
+        frames[MOST_FRAMES // 2 : -MOST_FRAMES // 2] = [None]
+    for frame in frames:
+        if frame is None:
+            write("  ... more frames ...\n")
+            continue
+        code, line = frame
+        write('  File "%s", line %s, in %s\n' % (code.co_filename, line, code.co_name))
+        text = source_line(code.co_filename, line)
+        if text:
+            write("    %s\n" % text)
+
+
+def describe(error, write, seen):
+    """Like the interpreter's own printer, which would import traceback on 3.13 and later and so
+    change the job."""
+    seen.add(id(error))
+    cause = error.__cause__
+    previous = cause or (None if error.__suppress_context__ else error.__context__)
+    if previous is not None and id(previous) not in seen:
+        describe(previous, write, seen)
+        write(BECAUSE if cause is not None else MEANWHILE)
+    describe_frames(error.__traceback__, write)
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = "%s.%s" % (kind.__module__, name)
+    try:
+        text = str(error)
+    except Exception:
+        text = "<exception str() failed>"
+    if isinstance(error, SyntaxError) and error.text:
+        write('  File "%s", line %s\n    %s\n' % (error.filename, error.lineno, error.text.strip()))
+        text = error.msg
+    write("%s: %s\n" % (name, text) if text else "%s\n" % name)
+
+
+def evaluate(source, limit):
+    """Returns (raised, stdout, stderr, value, traceback, cut) as bytes; value and traceback are
+    None when there is none."""
+    out, err, trace = Capture(limit), Capture(limit), Capture(limit)
+    value = None
+    raised = ""
+    install(out, err)
+    try:
+        main = sys.modules.get("__main__")
+        namespace = dict(getattr(main, "__dict__", {}))
+        result = run(source.decode("utf-8"), namespace)
+        if result is not None:
+            value = Capture(limit)
+            value.write(repr(result))
+        del result, namespace
+    except BaseException:
+        kind, error, _ = sys.exc_info()
+        raised = kind.__name__
+        describe(error, trace.write, set())
+        del kind, error
+
+    def as_bytes(text):
+        return text.encode("utf-8", "backslashreplace")
+
+    cut = out.cut or err.cut or trace.cut or (value is not None and value.cut)
+    return (
+        as_bytes(raised),
+        as_bytes(out.text()),
+        as_bytes(err.text()),
+        None if value is None else as_bytes(value.text()),
+        as_bytes(trace.text()) if raised else None,
+        b"1" if cut else b"",
+    )
+
+
+OUR_CODE = (evaluate.__code__, run.__code__)
