@@ -1,0 +1,134 @@
+#include "cpython/stack_reader.h"
+
+#include <gtest/gtest.h>
+
+#include "cpython/fake_memory.h"
+#include "cpython/states.h"
+
+namespace probing::cpython {
+namespace {
+
+using process::RemoteAddress;
+
+// A tiny Python 3.10: one thread, frames that are made by hand.
+class FakePython : public testing::Test {
+ protected:
+  FakePython() {
+    location_.version = {3, 10, 13};
+    location_.offsets = *KnownOffsets(location_.version);
+    location_.code_type = memory_.Allocate(16);
+    thread_ = memory_.Allocate(256);
+  }
+
+  RemoteAddress MakeStr(std::string_view text) {
+    const RemoteAddress at = memory_.Allocate(48 + text.size());
+    memory_.Write(at + 16, static_cast<std::int64_t>(text.size()));
+    memory_.Write(at + 32, std::uint32_t{(1 | 8 | 16) << 2});
+    memory_.Write(at + 48, text);
+    return at;
+  }
+
+  RemoteAddress MakeCode(std::string_view name, std::int32_t first_line) {
+    const RemoteAddress table = memory_.Allocate(48);
+    memory_.Write(table + 16, std::int64_t{4});
+    memory_.Write(table + 32, std::string_view("\x08\x01\x08\x01", 4));  // 4 units each on the next two lines
+    const RemoteAddress code = memory_.Allocate(256);
+    const Offsets::Code& fields = location_.offsets.code;
+    memory_.Write(code + location_.offsets.object_type, location_.code_type);
+    memory_.Write(code + fields.name, MakeStr(name));
+    memory_.Write(code + fields.filename, MakeStr("a.py"));
+    memory_.Write(code + fields.line_table, table);
+    memory_.Write(code + fields.first_line, first_line);
+    return code;
+  }
+
+  RemoteAddress MakeFrame(RemoteAddress code, std::int32_t instruction, RemoteAddress back) {
+    const RemoteAddress frame = memory_.Allocate(128);
+    memory_.Write(frame + location_.offsets.frame.code, code);
+    memory_.Write(frame + location_.offsets.frame.instruction, instruction);
+    memory_.Write(frame + location_.offsets.frame.previous, back);
+    return frame;
+  }
+
+  void SetInnermost(RemoteAddress frame) { memory_.Write(thread_ + location_.offsets.thread.frame, frame); }
+
+  FakeMemory memory_{1 << 20};
+  Location location_;
+  RemoteAddress thread_;
+};
+
+TEST_F(FakePython, AStackIsReadInnermostFirst) {
+  const RemoteAddress outer = MakeFrame(MakeCode("outer", 10), 0, {});
+  SetInnermost(MakeFrame(MakeCode("inner", 20), 5, outer));
+  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 3);
+  ASSERT_EQ(stack.frames.size(), 2U);
+  EXPECT_EQ(stack.frames[0].function, "inner");
+  EXPECT_EQ(stack.frames[0].line, 22);
+  EXPECT_EQ(stack.frames[1].function, "outer");
+  EXPECT_EQ(stack.frames[1].file, "a.py");
+  EXPECT_EQ(stack.frames[1].line, 11);
+  EXPECT_FALSE(stack.torn);
+}
+
+TEST_F(FakePython, AThreadWithoutFramesIsNotTorn) {
+  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 3);
+  EXPECT_TRUE(stack.frames.empty());
+  EXPECT_FALSE(stack.torn);
+}
+
+TEST_F(FakePython, TheInnermostFramesAreKeptWhenThereAreTooMany) {
+  const RemoteAddress code = MakeCode("f", 1);
+  RemoteAddress frame;
+  for (int i = 0; i < 50; ++i) frame = MakeFrame(code, i % 8, frame);
+  SetInnermost(frame);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, 10, 3);
+  EXPECT_EQ(stack.frames.size(), 10U);
+  EXPECT_TRUE(stack.truncated);
+}
+
+TEST_F(FakePython, FramesInACircleAreTornNotEndless) {
+  const RemoteAddress first = MakeFrame(MakeCode("f", 1), 0, {});
+  memory_.Write(first + location_.offsets.frame.previous, first);
+  SetInnermost(first);
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 4096, 3).torn);
+}
+
+TEST_F(FakePython, AFrameWithoutCodeIsTorn) {
+  SetInnermost(MakeFrame(memory_.Allocate(256), 0, {}));
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 100, 3).torn);
+}
+
+TEST_F(FakePython, ACallerThatMovesAllTheTimeIsTorn) {
+  const RemoteAddress outer = MakeFrame(MakeCode("outer", 10), 0, {});
+  SetInnermost(MakeFrame(MakeCode("inner", 20), 0, outer));
+  memory_.before_read = [&, n = 0]() mutable {
+    memory_.Write(outer + location_.offsets.frame.instruction, std::int32_t{n++});
+  };
+  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 5);
+  EXPECT_TRUE(stack.torn);
+  EXPECT_TRUE(stack.frames.empty());
+}
+
+TEST_F(FakePython, AStackThatSettlesIsReadAgainUntilItDoes) {
+  const RemoteAddress outer = MakeFrame(MakeCode("outer", 10), 0, {});
+  const RemoteAddress inner = MakeFrame(MakeCode("inner", 20), 0, outer);
+  SetInnermost(inner);
+  memory_.before_read = [&, reads = 0]() mutable {
+    if (++reads < 30) SetInnermost(reads % 2 == 0 ? inner : outer);
+  };
+  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 20);
+  EXPECT_FALSE(stack.torn);
+  EXPECT_FALSE(stack.frames.empty());
+}
+
+TEST_F(FakePython, ACodeObjectThatTookThePlaceOfAnotherIsNoticed) {
+  const RemoteAddress code = MakeCode("before", 1);
+  SetInnermost(MakeFrame(code, 0, {}));
+  StackReader reader(memory_, location_);
+  EXPECT_EQ(reader.Read(thread_, 100, 3).frames.at(0).function, "before");
+  memory_.Write(code + location_.offsets.code.name, MakeStr("after"));
+  EXPECT_EQ(reader.Read(thread_, 100, 3).frames.at(0).function, "after");
+}
+
+}  // namespace
+}  // namespace probing::cpython
