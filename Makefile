@@ -70,7 +70,7 @@ tsan: deps ## C++ tests under the thread sanitizer
 
 .PHONY: hook
 hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)
-	@$(PYTHON) tools/install_hook.py --library build/release/bin/libprobing.so
+	@$(VENV)/python tools/install_hook.py --python $(PYTHON) --library build/release/bin/libprobing.so
 
 .PHONY: deps
 deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)

@@ -1,0 +1,189 @@
+"""PROBING=… : who is meant, decided at the start of every Python."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import _probing_start as hook
+import harness
+import install_hook
+import pytest
+
+TRAIN = ["python3", "train.py", "--lr", "0.1"]
+
+
+def never() -> bool:
+    raise AssertionError("inheritance must not be asked for")
+
+
+# ── the decision ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("value", ["", "0", "off", "OFF", "false", "no", "  "])
+def test_off_means_nobody(value: str) -> None:
+    assert not hook.is_meant(value, TRAIN, never)
+
+
+@pytest.mark.parametrize("value", ["1", "on", "ON", "true", "yes", " 1 "])
+def test_on_means_this_process_but_not_its_children(value: str) -> None:
+    assert hook.is_meant(value, TRAIN, lambda: False)
+    assert not hook.is_meant(value, TRAIN, lambda: True)
+
+
+def test_nested_means_children_too() -> None:
+    assert hook.is_meant("nested", TRAIN, never)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [("train", True), (r"train\.py --lr 0\.1$", True), ("^python3", True), ("eval", False), ("", True)],
+)
+def test_regex_is_searched_in_the_command_line(pattern: str, meant: bool) -> None:
+    assert hook.is_meant("regex:" + pattern, TRAIN, never) is meant
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments", "meant"),
+    [
+        ("train.py", ["python3", "train.py"], True),
+        ("train.py", ["python3", "/work/jobs/train.py"], True),
+        ("train.py", ["python3", "-u", "-X", "dev", "-W", "ignore", "train.py", "other.py"], True),
+        ("train.py", ["python3", "other.py", "train.py"], False),
+        ("train.py", ["python3", "-m", "train.py"], False),
+        ("train.py", ["python3", "-c", "train.py"], False),
+        ("train.py", ["python3"], False),
+        ("train.py", ["python3", "mytrain.py"], False),
+        ("/work/jobs/train.py", ["python3", "/work/jobs/train.py"], True),
+        ("/work/jobs/train.py", ["python3", "/work/other/train.py"], False),
+    ],
+)
+def test_a_script_name_means_processes_that_run_it(value: str, arguments: list[str], meant: bool) -> None:
+    assert hook.is_meant(value, arguments, never) is meant
+
+
+def test_probing_comes_before_probe() -> None:
+    assert hook.wanted({"PROBING": "a", "PROBE": "b"}) == ("PROBING", "a")
+    assert hook.wanted({"PROBE": "b"}) == ("PROBE", "b")
+    assert hook.wanted({"PROBING": "", "PROBE": "b"}) == ("PROBE", "b")
+    assert hook.wanted({}) is None
+
+
+def test_a_broken_regex_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PROBING", "regex:(")
+    assert hook.start("/nowhere/libprobing.so") is False
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def own_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Looks as if this very process had a probe."""
+    folder = tmp_path / f"probing-{os.getuid()}"
+    folder.mkdir()
+    monkeypatch.setattr(hook, "RUNTIME_PARENTS", (str(tmp_path),))
+    path = folder / f"{os.getpid()}.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        yield path
+
+
+def ask_in_child(own_socket: Path, **environment: str) -> str:
+    """Whether a child of this process believes that the variable was meant for us."""
+    code = (
+        "import _probing_start as hook\n"
+        f"hook.RUNTIME_PARENTS = ({str(own_socket.parent.parent)!r},)\n"
+        "hook.has_variable = lambda pid, name, value: (name, value) == ('PROBING', '1')\n"
+        "print(hook.is_child_of_a_probed_process('PROBING', '1'),"
+        " hook.is_child_of_a_probed_process('PROBING', 'on'))"
+    )
+    shell = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code]  # a grandchild, as it happens
+    environment = harness.clean_environment(PYTHONPATH=str(harness.ROOT / "python"), **environment)
+    return subprocess.run(shell, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_child_of_a_probed_process_knows_that_it_only_inherited_the_variable(own_socket: Path) -> None:
+    assert ask_in_child(own_socket) == "True False\n"
+    own_socket.unlink()
+    assert ask_in_child(own_socket) == "False False\n", "an ancestor without a probe does not count"
+
+
+# ── the .pth file ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def hooked(tmp_path: Path, python: str) -> Iterator[Path]:
+    """An interpreter of its own (a virtual environment), with the hook installed."""
+    venv = tmp_path / "venv"
+    original = harness.pythons()[python]
+    subprocess.run([str(original), "-m", "venv", "--without-pip", str(venv)], check=True)
+    interpreter = venv / "bin/python"
+    tool = [sys.executable, str(harness.ROOT / "tools/install_hook.py"), "--python", str(interpreter)]
+    subprocess.run([*tool, "--library", str(harness.BIN / "libprobing.so")], check=True, capture_output=True)
+    assert list(venv.rglob("probing.pth")), "it went into this interpreter, not into the one behind it"
+    yield interpreter
+    subprocess.run([*tool, "--uninstall"], check=True, capture_output=True)
+    assert not list(venv.rglob("probing.pth"))
+
+
+def run_python(interpreter: Path, code: str, **environment: str) -> str:
+    command = [str(interpreter), "-c", code]
+    result = subprocess.run(
+        command, env=harness.clean_environment(**environment), capture_output=True, text=True
+    )
+    assert result.returncode == 0 and result.stderr == "", result
+    return result.stdout
+
+
+LOADED = "print('libprobing' in open('/proc/self/maps').read())"
+
+
+def test_without_the_variable_nothing_of_ours_is_imported(hooked: Path) -> None:
+    code = "import sys; print(sorted(name for name in sys.modules if 'probing' in name))"
+    assert run_python(hooked, code) == "[]\n"
+    assert run_python(hooked, code, PROBING="") == "[]\n"
+
+
+def test_probing_1_loads_the_probe_and_0_does_not(hooked: Path) -> None:
+    assert run_python(hooked, LOADED, PROBING="1") == "True\n"
+    assert run_python(hooked, LOADED, PROBE="1") == "True\n"
+    assert run_python(hooked, LOADED, PROBING="0") == "False\n"
+    assert run_python(hooked, LOADED, PROBING="other.py") == "False\n"
+    assert run_python(hooked, LOADED, PROBING="1", PROBING_DISABLE="1") == "False\n"
+
+
+def test_the_children_of_a_probed_process_are_probed_only_when_nested(hooked: Path) -> None:
+    code = (
+        "import os, subprocess, sys, time, probing\n"
+        "deadline = time.time() + 10\n"
+        "name = '/probing-%d/%d.sock' % (os.getuid(), os.getpid())\n"
+        "while not any(os.path.exists(p + name) for p in ('/tmp', '/dev/shm', '/var/tmp')):\n"
+        "    assert time.time() < deadline\n"
+        "    time.sleep(0.01)\n"
+        f"print(subprocess.check_output([sys.executable, '-c', {LOADED!r}]).decode().strip())"
+    )
+    assert run_python(hooked, code, PROBING="1") == "False\n"
+    assert run_python(hooked, code, PROBING="nested") == "True\n"
+
+
+def test_import_probing_loads_the_probe(hooked: Path) -> None:
+    code = "import probing; print(probing.is_active(), probing.__version__); " + LOADED
+    assert run_python(hooked, code) == "True 0.1.0\nTrue\n"
+    assert run_python(hooked, code, PROBING_DISABLE="1") == "False 0.1.0\nFalse\n"
+
+
+def test_a_missing_library_is_no_reason_to_fail(hooked: Path) -> None:
+    code = "import probing; print(probing.is_active())"
+    assert run_python(hooked, code, PROBING="1", PROBING_LIBRARY="/nowhere.so") == "False\n"
+
+
+def test_the_pth_file_is_one_path_and_one_guarded_import() -> None:
+    lines = install_hook.pth_content(Path("/p/python"), Path("/p/libprobing.so")).splitlines()
+    assert lines[0] == "/p/python"
+    assert lines[1].startswith("import os; (os.environ.get(")
+    assert len(lines) == 2
