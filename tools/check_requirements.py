@@ -16,7 +16,8 @@ def is_installed(pin: str) -> bool:
 
 
 def main(requirements: Path) -> int:
-    pins = [line.strip() for line in requirements.read_text().splitlines() if "==" in line]
+    lines = (line.split("#")[0].strip() for line in requirements.read_text().splitlines())
+    pins = [line for line in lines if "==" in line]
     return 0 if all(is_installed(pin) for pin in pins) else 1
 
 
