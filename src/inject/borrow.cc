@@ -1,6 +1,7 @@
 #include "inject/borrow.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -74,6 +75,29 @@ Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const
   RETURN_IF_ERROR(thread.WriteRegisters(original));
   return thread.WriteSignalMask(signal_mask);
 }
+
+// While a thread of the target is stopped, nothing on this machine is more urgent than letting it
+// go. Only the superuser may say so; without, the stop is short unless the machine is overloaded.
+class Urgent {
+ public:
+  Urgent() {
+    sched_param parameters{};
+    before_ = sched_getscheduler(0);
+    sched_getparam(0, &before_parameters_);
+    parameters.sched_priority = sched_get_priority_min(SCHED_FIFO);
+    raised_ = sched_setscheduler(0, SCHED_FIFO, &parameters) == 0;
+  }
+  ~Urgent() {
+    if (raised_) sched_setscheduler(0, before_, &before_parameters_);
+  }
+  Urgent(const Urgent&) = delete;
+  Urgent& operator=(const Urgent&) = delete;
+
+ private:
+  int before_ = 0;
+  sched_param before_parameters_{};
+  bool raised_ = false;
+};
 
 enum class Outcome : std::uint8_t { kStarted, kNotSafe };
 
@@ -166,6 +190,7 @@ Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t
         last = thread.error();
         continue;
       }
+      const Urgent urgent;
       const std::int64_t stopped_ns = MonotonicNs();
       auto outcome = TryThread(*thread, pid, points, sleep_us, deadline);
       borrowed.held_us = std::max(borrowed.held_us, (MonotonicNs() - stopped_ns) / 1000);

@@ -1,7 +1,6 @@
 #include "process/traced_thread.h"
 
 #include <elf.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -27,8 +26,16 @@
 namespace probing::process {
 namespace {
 
-constexpr std::int64_t kSpinNs = 300'000;  // a stop nearly always comes sooner; waking up costs 40 µs
-constexpr std::int64_t kPauseUs = 50;
+// A stop mostly comes this soon, and being woken up would take longer than that. Not for ever: we
+// may be on the very core that the thread needs.
+constexpr std::int64_t kSpinNs = 60'000;
+
+sigset_t ChildSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  return set;
+}
 
 Result<void> Ptrace(int request, pid_t tid, std::uint64_t address, std::uint64_t data, const char* what) {
   if (ptrace(static_cast<__ptrace_request>(request), tid, address, data) == -1) {
@@ -42,6 +49,8 @@ std::uint64_t ToData(void* pointer) { return reinterpret_cast<std::uint64_t>(poi
 }  // namespace
 
 Result<TracedThread> TracedThread::Seize(pid_t tid) {
+  const sigset_t child = ChildSignal();
+  pthread_sigmask(SIG_BLOCK, &child, nullptr);
   RETURN_IF_ERROR(Ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD, "seize"));
   return TracedThread(tid);
 }
@@ -69,9 +78,12 @@ Result<TracedThread::Stop> TracedThread::Wait(const Deadline& deadline) {
                      "it may be in an uninterruptible wait (D state): try again"};
       }
       if (spin.passed()) {
-        SleepUs(kPauseUs);
-      } else {
-        sched_yield();
+        // Every stop of a traced thread sends us SIGCHLD, which Seize() blocked for this. One that
+        // another thread's stop had sent before is only a reason to look again.
+        const std::int64_t left_ns = deadline.left_ns();
+        const timespec left{static_cast<time_t>(left_ns / 1'000'000'000), static_cast<long>(left_ns % 1'000'000'000)};
+        const sigset_t child = ChildSignal();
+        sigtimedwait(&child, nullptr, &left);
       }
       continue;
     }

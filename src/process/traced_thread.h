@@ -5,7 +5,8 @@
 // the thread's registers is not put back: whoever writes them must leave a state from which the
 // thread can go on by itself.
 //
-// Lives on one stack and in one thread: ptrace belongs to the thread that seized.
+// Lives on one stack and in one thread: ptrace belongs to the thread that seized. That thread has
+// SIGCHLD blocked from then on: it is how the kernel announces stops.
 #pragma once
 
 #include <sys/types.h>

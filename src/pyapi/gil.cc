@@ -32,25 +32,45 @@ int YieldGil(void* argument) {
   return 0;
 }
 
-void AskMainThread(const PythonApi& api) {
-  if (pending.exchange(true)) return;
-  if (api.Py_AddPendingCall(&YieldGil, const_cast<PythonApi*>(&api)) != 0) {
+void Queue(const PythonApi& api, int (*function)(void*)) {
+  if (!pending.exchange(true) && api.Py_AddPendingCall(function, const_cast<PythonApi*>(&api)) != 0) {
     pending.store(false);  // the queue is full; the switch interval has to do
     return;
   }
   // From 3.9 to 3.12 a call queued by another thread is noticed only when something else makes
-  // the main thread look. This says "a signal may have arrived", which it finds to be untrue.
+  // the main thread look, and any thread that takes the GIL makes it look away again. This says
+  // "a signal may have arrived", which the main thread finds to be untrue.
   if (api._PyEval_SignalReceived == nullptr || api.PyInterpreterState_Main == nullptr) return;
   if (api.VersionNumber() >= kFirstWithInterpreterArgument) {
     api._PyEval_SignalReceived(api.PyInterpreterState_Main());
   }
 }
 
+// Runs on the main thread of a Python 3.6 that never had a second thread.
+int CreateGil(void* argument) {
+  pending.store(false);
+  static_cast<const PythonApi*>(argument)->PyEval_InitThreads();
+  return 0;
+}
+
+// Until 3.6 there is no GIL before the first thread, and PyGILState_Ensure would create it on our
+// thread, while the main thread runs without it. So the main thread has to create it.
+void EnsureThereIsAGil(const PythonApi& api) {
+  constexpr int kFirstWithGilFromTheStart = 307;
+  constexpr timespec kPause{0, 1'000'000};
+  if (api.VersionNumber() >= kFirstWithGilFromTheStart) return;
+  while (api.PyEval_ThreadsInitialized() == 0) {
+    Queue(api, &CreateGil);
+    nanosleep(&kPause, nullptr);
+  }
+}
+
 }  // namespace
 
 Gil::Gil(const PythonApi& api) : api_(api) {
+  EnsureThereIsAGil(api);
   waiting.fetch_add(1);
-  AskMainThread(api);
+  Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
   waiting.fetch_sub(1);
   taken.fetch_add(1);

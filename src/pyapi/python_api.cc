@@ -60,6 +60,8 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyErr_Clear);
   PROBING_REQUIRED(Py_DecRef);
   PROBING_REQUIRED(PyExc_KeyboardInterrupt);
+  PROBING_OPTIONAL(PyEval_ThreadsInitialized);
+  PROBING_OPTIONAL(PyEval_InitThreads);
   PROBING_OPTIONAL(_Py_IsFinalizing);
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);

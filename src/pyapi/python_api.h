@@ -37,6 +37,8 @@ struct PythonApi {
   PyObject** PyExc_KeyboardInterrupt;
 
   // Optional.
+  int (*PyEval_ThreadsInitialized)();     // needed up to 3.6
+  void (*PyEval_InitThreads)();           // needed up to 3.6
   int (*_Py_IsFinalizing)();              // 3.7–3.12
   int (*Py_IsFinalizing)();               // 3.13+
   void* (*PyInterpreterState_Main)();     // 3.7+

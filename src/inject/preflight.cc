@@ -1,0 +1,222 @@
+// Everything that could stop an attach, found out without touching the target.
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "base/file.h"
+#include "base/scoped_fd.h"
+#include "inject/entry_points.h"
+#include "inject/inject.h"
+#include "process/maps.h"
+#include "process/status.h"
+
+namespace probing::inject {
+namespace {
+
+using process::Status;
+
+constexpr int kCapSysPtrace = 19;
+
+bool MayTraceAnyone() {
+  auto text = ReadFile("/proc/self/status");
+  if (!text.ok()) return false;
+  const std::size_t at = text->find("CapEff:");
+  if (at == std::string::npos) return false;
+  return (std::strtoull(text->c_str() + at + std::strlen("CapEff:"), nullptr, 16) >> kCapSysPtrace & 1) != 0;
+}
+
+std::string ProcessText(pid_t pid) { return "process " + std::to_string(pid); }
+
+Check Passed(std::string name, std::string detail) { return {std::move(name), true, std::move(detail), {}}; }
+
+Check Failed(std::string name, Code code, std::string message, std::string hint) {
+  return {std::move(name), false, message, Error{code, std::move(message), std::move(hint)}};
+}
+
+Check CheckKind(const Status& status) {
+  const std::string who = ProcessText(status.pid);
+  if (status.state == 'Z' || status.state == 'X') {
+    return Failed("process", Code::kNotFound, who + " is a zombie: it has ended",
+                  "its parent, process " + std::to_string(status.parent) + ", has not collected it yet");
+  }
+  if (status.kernel_thread) {
+    return Failed("process", Code::kNotFound, who + " is a kernel thread (" + status.name + ")",
+                  "name a program's pid");
+  }
+  if (status.pid == getpid()) return Failed("process", Code::kNotFound, who + " is this very command", "name another pid");
+  return Passed("process", status.name + ", " + std::to_string(status.threads) + " threads");
+}
+
+Check CheckOwner(const Status& status) {
+  const std::string owner = "uid " + std::to_string(status.effective_uid);
+  if (MayTraceAnyone() || (status.effective_uid == geteuid() && status.real_uid == geteuid())) {
+    return Passed("owner", owner);
+  }
+  return Failed("owner", Code::kPermission,
+                ProcessText(status.pid) + " belongs to " + owner + ", you are uid " + std::to_string(geteuid()),
+                "run as that user or with sudo");
+}
+
+Check CheckDisabled(const Status& status) {
+  auto value = process::StartupEnvironment(status.pid, "PROBING_DISABLE");
+  if (!value.ok() || *value == "0" || value->empty()) return Passed("consent", "PROBING_DISABLE is not set");
+  return Failed("consent", Code::kPermission,
+                ProcessText(status.pid) + " was started with PROBING_DISABLE=" + *value,
+                "its owner does not want it probed; restart it without that variable");
+}
+
+Check CheckTracer(const Status& status) {
+  if (status.tracer == 0) return Passed("tracer", "nobody traces it");
+  auto tracer = process::ReadStatus(status.tracer);
+  return Failed("tracer", Code::kPermission,
+                ProcessText(status.pid) + " is already traced by process " + std::to_string(status.tracer) +
+                    (tracer.ok() ? " (" + tracer->name + ")" : ""),
+                "detach that debugger or profiler first");
+}
+
+Check CheckRunning(const Status& status) {
+  if (status.state != 'T' && status.state != 't') return Passed("state", std::string("state ") + status.state);
+  return Failed("state", Code::kPermission, ProcessText(status.pid) + " is stopped (state T)",
+                "let it run with `kill -CONT " + std::to_string(status.pid) + "`; `backtrace` works without");
+}
+
+// 0 where there is no Yama.
+int YamaScope() {
+  auto text = ReadFile("/proc/sys/kernel/yama/ptrace_scope");
+  return text.ok() ? std::atoi(text->c_str()) : 0;
+}
+
+bool IsDescendant(pid_t pid) {
+  for (int generation = 0; generation < 64 && pid > 1; ++generation) {
+    if (pid == getpid()) return true;
+    auto status = process::ReadStatus(pid);
+    if (!status.ok()) return false;
+    pid = status->parent;
+  }
+  return false;
+}
+
+Check CheckYama(const Status& status) {
+  const int scope = YamaScope();
+  const std::string detail = "ptrace_scope " + std::to_string(scope);
+  const bool allowed = scope == 0 || (scope < 3 && MayTraceAnyone()) || (scope == 1 && IsDescendant(status.pid));
+  if (allowed) return Passed("Yama", detail);
+  return Failed("Yama", Code::kPermission, "the kernel (Yama, " + detail + ") forbids to trace " + ProcessText(status.pid),
+                scope >= 3 ? "no one can attach on this machine until a reboot; start the job with PROBING=1"
+                           : "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start the job with PROBING=1");
+}
+
+// A filter may kill for a system call it does not know. One that we live under ourselves, as all
+// in a container do, has let us live; one that only the target has is not worth the risk.
+Check CheckSeccomp(const Status& status) {
+  if (status.seccomp_mode == 0) return Passed("seccomp", "no filter");
+  auto own = process::ReadStatus(getpid());
+  const int own_filters = own.ok() ? own->seccomp_filters : 0;
+  if (status.seccomp_mode == 2 && status.seccomp_filters <= own_filters) {
+    return Passed("seccomp", std::to_string(status.seccomp_filters) + " filters, as here");
+  }
+  return Failed("seccomp", Code::kPermission,
+                ProcessText(status.pid) + " runs in a seccomp sandbox (" +
+                    (status.seccomp_mode == 1 ? "strict mode" : std::to_string(status.seccomp_filters) + " filters") +
+                    ") which may kill it for our system calls",
+                "run probing inside the same container, or start the job with PROBING=1");
+}
+
+Check CheckBinary(const Status& status) {
+  const std::string path = "/proc/" + std::to_string(status.pid) + "/exe";
+  const ScopedFd exe(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!exe.valid()) {
+    return Failed("binary", Code::kPermission, "cannot read the program of " + ProcessText(status.pid) + ": " + ErrnoName(errno),
+                  "run as its user or with sudo");
+  }
+  Elf64_Ehdr header{};
+  if (read(exe.get(), &header, sizeof(header)) < EI_NIDENT + 4) header = {};
+  if (header.e_ident[EI_CLASS] == ELFCLASS32) {
+    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is a 32-bit program", "only x86-64 is supported");
+  }
+  if (header.e_machine != EM_X86_64) {
+    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is not an x86-64 program", "only x86-64 is supported");
+  }
+  if (status.shadow_stack) {
+    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " uses a shadow stack (Intel CET)",
+                  "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or with PROBING=1");
+  }
+  return Passed("binary", "x86-64");
+}
+
+Check CheckMemory(const Status& status) {
+  const std::string who = ProcessText(status.pid);
+  auto maps = process::Maps::Read(status.pid);
+  if (!maps.ok() || maps->all().empty()) {
+    return Failed("memory", Code::kPermission, "cannot see the memory of " + who, "run as its user or with sudo");
+  }
+  switch (DetectLinkage(*maps)) {
+    case Linkage::kMusl:
+      return Failed("C library", Code::kPermission, who + " uses musl, not the GNU C library",
+                    "only glibc programs can be entered; `backtrace` works without");
+    case Linkage::kStatic:
+      return Failed("C library", Code::kPermission, who + " is statically linked: it has no loader to use",
+                    "`backtrace` works without injection");
+    case Linkage::kGlibc:
+      break;
+  }
+  const process::ProcessMemory memory(status.pid);
+  auto word = memory.ReadValue(process::RemotePtr<std::uint64_t>{maps->all().front().start});
+  if (!word.ok() && word.error().code == Code::kPermission) {
+    return Failed("memory", Code::kPermission, "the kernel forbids to read the memory of " + who,
+                  "it may have made itself undumpable, or be in another user namespace: use sudo");
+  }
+  return Passed("C library", "glibc");
+}
+
+}  // namespace
+
+std::vector<Check> Examine(pid_t pid) {
+  auto status = process::ReadStatus(pid);
+  if (!status.ok()) return {{"process", false, status.error().message, status.error()}};
+  std::vector<Check> checks{CheckKind(*status)};
+  // What is not a program at all has none of the other properties.
+  if (!checks.front().passed) return checks;
+  for (const auto& check : {CheckOwner, CheckDisabled, CheckTracer, CheckYama, CheckRunning, CheckSeccomp}) {
+    checks.push_back(check(*status));
+  }
+  checks.push_back(CheckBinary(*status));
+  if (checks.back().passed) checks.push_back(CheckMemory(*status));
+  return checks;
+}
+
+std::vector<Check> ExamineHost() {
+  std::vector<Check> checks;
+  const int scope = YamaScope();
+  const bool any = MayTraceAnyone();
+  checks.push_back(Passed("rights", any ? "may trace every process (CAP_SYS_PTRACE)"
+                                        : "may trace own processes (uid " + std::to_string(geteuid()) + ")"));
+  if (scope == 0 || (any && scope < 3)) {
+    checks.push_back(Passed("Yama", "ptrace_scope " + std::to_string(scope)));
+  } else {
+    checks.push_back(Failed("Yama", Code::kPermission, "ptrace_scope " + std::to_string(scope) + ": only own children can be traced",
+                            "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start jobs with PROBING=1"));
+  }
+  const ScopedFd memfd(static_cast<int>(syscall(SYS_memfd_create, "probing", MFD_CLOEXEC)));
+  if (memfd.valid()) {
+    checks.push_back(Passed("memfd", "available"));
+  } else {
+    checks.push_back(Failed("memfd", Code::kPermission, std::string("memfd_create fails: ") + ErrnoName(errno),
+                            "Linux 3.17 or newer is needed; in a container, its seccomp profile may forbid it"));
+  }
+  return checks;
+}
+
+Result<void> Preflight(pid_t pid) {
+  for (const Check& check : Examine(pid)) {
+    if (!check.passed) return check.error;
+  }
+  return {};
+}
+
+}  // namespace probing::inject
