@@ -60,7 +60,7 @@ install_venv() {
     "$python" -m venv "$venv"
   fi
   "$venv/bin/python" tools/check_requirements.py "$requirements" && return
-  say "installing $(grep -c == "$requirements") Python packages into $venv (ziglang is 100 MB)"
+  say "installing $(grep -c == "$requirements") Python packages into $venv"
   "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off -r "$requirements"
 }
 
