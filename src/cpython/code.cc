@@ -40,13 +40,9 @@ Result<void> CodeCache::Load(std::span<const RemoteAddress> codes) {
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   if (known_.size() + wanted.size() > kMaxKnown) known_.clear();
 
-  std::vector<Block> blocks(wanted.size(), Block(block_bytes_));
-  std::vector<Memory::Piece> pieces;
-  for (std::size_t i = 0; i < wanted.size(); ++i) pieces.push_back({wanted[i], blocks[i].bytes()});
-  RETURN_IF_ERROR(memory_->ReadPieces(pieces));
-
+  ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Read(*memory_, wanted, block_bytes_));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const Block& block = blocks[i];
+    const BlockView block = blocks[i];
     Identity identity;
     identity.type = block.GetPointer(offsets_.object_type);
     identity.filename = block.GetPointer(offsets_.code.filename);

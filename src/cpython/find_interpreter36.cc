@@ -1,6 +1,7 @@
 #include "cpython/find_interpreter36.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +15,8 @@ using process::Mapping;
 using process::Maps;
 using process::Memory;
 using process::RemoteAddress;
+
+constexpr std::size_t kNeighbourhoodBytes = 512;
 
 struct Candidate {
   RemoteAddress variable;
@@ -39,31 +42,48 @@ bool IsHeap(const Mapping* mapping) {
   return mapping != nullptr && mapping->writable && (mapping->path.empty() || mapping->path == "[heap]");
 }
 
+std::vector<Candidate> FindCandidates(const Memory& memory, const Maps& maps, const Offsets& offsets,
+                                      const DataRange& range) {
+  std::vector<Candidate> candidates;
+  std::unordered_map<std::uint64_t, bool> seen;  // the same pointer may be stored many times
+  for (std::size_t i = 0; i < range.words.size(); ++i) {
+    const std::uint64_t word = range.words[i];
+    if (word == 0 || word % 8 != 0 || !IsHeap(maps.Find(word))) continue;
+    const auto [known, is_new] = seen.try_emplace(word, false);
+    if (!is_new && !known->second) continue;
+    Candidate candidate{range.start + i * 8, {word}, {}};
+    known->second = LooksLikeInterpreter(memory, offsets, candidate.interpreter, candidate.next);
+    if (known->second) candidates.push_back(candidate);
+  }
+  return candidates;
+}
+
+// Other variables point to the first interpreter; the list's head is the one nobody is next to.
+std::optional<RemoteAddress> PickHead(const std::vector<Candidate>& candidates) {
+  for (const Candidate& candidate : candidates) {
+    const bool is_next = std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
+      return other.next == candidate.interpreter;
+    });
+    if (!is_next) return candidate.variable;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<RemoteAddress> FindInterpreterPointer36(const Memory& memory, const Maps& maps, const Maps::Object& object,
-                                               const Offsets& offsets) {
-  std::vector<Candidate> candidates;
-  std::unordered_map<std::uint64_t, bool> seen;  // the same pointer is stored many times
-  for (const DataRange& range : ReadObjectData(memory, maps, object)) {
-    const std::vector<std::uint64_t>& words = range.words;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (words[i] == 0 || words[i] % 8 != 0 || !IsHeap(maps.Find(words[i]))) continue;
-      const auto [known, is_new] = seen.try_emplace(words[i], false);
-      if (!is_new && !known->second) continue;
-      Candidate candidate{range.start + i * 8, {words[i]}, {}};
-      known->second = LooksLikeInterpreter(memory, offsets, candidate.interpreter, candidate.next);
-      if (known->second) candidates.push_back(candidate);
-    }
+                                               const Offsets& offsets, RemoteAddress neighbour) {
+  DataRange near{{neighbour.address - kNeighbourhoodBytes / 2}, std::vector<std::uint64_t>(kNeighbourhoodBytes / 8)};
+  if (memory.Read(near.start, std::as_writable_bytes(std::span(near.words))).ok()) {
+    if (const auto head = PickHead(FindCandidates(memory, maps, offsets, near))) return *head;
   }
-  // Other variables point to the first interpreter; the list's head is the one nobody is next to.
-  const auto is_head = [&](const Candidate& c) {
-    return std::none_of(candidates.begin(), candidates.end(),
-                        [&](const Candidate& other) { return other.next == c.interpreter; });
-  };
-  const auto head = std::find_if(candidates.begin(), candidates.end(), is_head);
-  if (head != candidates.end()) return head->variable;
-  return Error{Code::kFailed, "the Python 3.6 in " + object.path + " has no interpreter yet", ""};
+  std::vector<Candidate> candidates;
+  for (const DataRange& range : ReadObjectData(memory, maps, object)) {
+    const auto more = FindCandidates(memory, maps, offsets, range);
+    candidates.insert(candidates.end(), more.begin(), more.end());
+  }
+  if (const auto head = PickHead(candidates)) return *head;
+  return Error{Code::kFailed, "the Python 3.6 in " + object.path + " has no interpreter yet", "try again"};
 }
 
 }  // namespace probing::cpython

@@ -76,7 +76,8 @@ Result<Location> LocateInPython36(const Memory& memory, const ElfImage& image, c
                  "Python 3.6 to 3.14 are supported"};
   }
   ASSIGN_OR_RETURN(location.offsets, KnownOffsets(location.version));
-  ASSIGN_OR_RETURN(location.first_interpreter, FindInterpreterPointer36(memory, maps, object, location.offsets));
+  ASSIGN_OR_RETURN(location.first_interpreter,
+                   FindInterpreterPointer36(memory, maps, object, location.offsets, current_thread));
   location.current_thread = current_thread;
   return location;
 }

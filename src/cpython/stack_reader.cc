@@ -78,6 +78,7 @@ Result<RemoteAddress> StackReader::InnermostFrame(RemoteAddress thread) const {
 Result<StackReader::Chain> StackReader::ReadChain(RemoteAddress innermost, std::size_t max_depth,
                                                   const std::vector<RemoteAddress>& likely) const {
   std::unordered_map<std::uint64_t, RawFrame> fetched;
+  fetched.reserve(likely.size());
   if (auto guess = ReadFrames(likely); guess.ok()) {
     for (const RawFrame& frame : *guess) fetched.emplace(frame.address.address, frame);
   }
@@ -102,15 +103,11 @@ Result<StackReader::Chain> StackReader::ReadChain(RemoteAddress innermost, std::
 
 Result<std::vector<StackReader::RawFrame>> StackReader::ReadFrames(
     const std::vector<RemoteAddress>& addresses) const {
-  std::vector<Block> blocks(addresses.size(), Block(frame_bytes_));
-  std::vector<Memory::Piece> pieces;
-  pieces.reserve(addresses.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) pieces.push_back({addresses[i], blocks[i].bytes()});
-  RETURN_IF_ERROR(memory_->ReadPieces(pieces));
+  ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Read(*memory_, addresses, frame_bytes_));
   std::vector<RawFrame> frames;
   frames.reserve(addresses.size());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const Block& block = blocks[i];
+    const BlockView block = blocks[i];
     RawFrame frame;
     frame.address = addresses[i];
     frame.previous = block.GetPointer(offsets_.frame.previous);
