@@ -17,6 +17,8 @@ if(PROBING_SANITIZER)
   add_link_options(-fsanitize=${PROBING_SANITIZER})
 endif()
 
+add_link_options($<$<CONFIG:Release>:-s>)  # zig links its debug information in: ten times the size
+
 find_package(Threads REQUIRED)
 if(PROBING_TESTS)
   enable_testing()
