@@ -19,6 +19,11 @@ endif()
 
 add_link_options($<$<CONFIG:Release>:-s>)  # zig links its debug information in: ten times the size
 
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  # Small files start faster and travel lighter; the debug preset has the symbols.
+  add_link_options(-s -Wl,--gc-sections)
+endif()
+
 find_package(Threads REQUIRED)
 if(PROBING_TESTS)
   enable_testing()
