@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 
 import pytest
-from harness import Cli, Target, is_probed
+from harness import Cli, Target, wait_until
 
 StartTarget = Callable[..., Target]
 
@@ -98,8 +98,8 @@ def test_a_gil_that_is_never_released_is_said_with_the_thread_that_holds_it(
     probing: Cli, target: StartTarget
 ) -> None:
     stuck = target("gil_held")
+    wait_until(lambda: stuck.report()["held"], 5, "the GIL is taken")
     probing("-t", stuck.pid, "inject").expect(0)
-    assert is_probed(stuck.pid)
     answer = probing("-t", stuck.pid, "eval", "--timeout", "2", "1 + 1")
     assert answer.code == 5, answer
     assert answer.seconds < 6

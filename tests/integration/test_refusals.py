@@ -84,7 +84,7 @@ def test_another_users_process_is_refused(public_probing: Cli, target: StartTarg
         pytest.skip("only root can run the command as another user")
     ours = target("sleep")
     with unchanged(ours):
-        expect_refusal(public_probing.as_nobody("-t", ours.pid, "inject"), 3, "owner")
+        expect_refusal(public_probing.as_nobody("-t", ours.pid, "inject"), 3, "uid 0", "sudo")
         assert public_probing.as_nobody("-t", ours.pid, "eval", "1").code in (3, 4)
 
 

@@ -1,10 +1,10 @@
 """Stands still with one chosen stack and says what that stack is.
 
-    python target_stacks.py SCENARIO
+    python target_stacks.py SCENARIO TRUTH
 
-Prints one line of JSON on stdout: for every Python thread its frames, innermost first, as
-[function, file, line]. Then it waits inside that very call until stdin is closed, so what an
-observer sees from outside must be exactly that. Runs on Python 3.6 and later.
+Writes to the file TRUTH, as JSON, the frames of every Python thread, innermost first, each as
+[function, file, line]; prints its ready line and then waits inside that very call. So what is
+seen from outside must be exactly that.
 """
 
 import asyncio
@@ -37,21 +37,25 @@ def frames_of(frame):
     return frames
 
 
-def rendezvous():
+def publish(main_frame):
     current = sys._current_frames()
     threads = []
     for thread in threading.enumerate():
-        frames = frames_of(current[thread.ident])
-        if thread is threading.current_thread():
-            frames = frames_of(sys._getframe())
+        is_main = thread is threading.current_thread()
+        frames = frames_of(main_frame if is_main else current[thread.ident])
         threads.append({"name": thread.name, "tid": native_ids.get(thread.ident), "frames": frames})
     truth = {"pid": os.getpid(), "version": sys.version.split()[0], "threads": threads}
-    text = json.dumps(truth) + "\n"
-    sys.stdout.flush()
-    os.write(1, text.encode())
-    os.read(0, 1)  # noqa: E702 (the line above must be this one)
+    with open(sys.argv[2], "w") as file:
+        json.dump(truth, file)
 
 
+def rendezvous():
+    publish(sys._getframe())
+    os.write(1, b"ready\n")
+    os.read(gate[0], 1)  # noqa: E702 (on one line)
+
+
+gate = os.pipe()  # nothing ever comes through it
 native_ids = {threading.get_ident(): native_id()}
 
 
@@ -240,26 +244,26 @@ def exception_handler():
 def threads():
     lock = threading.Lock()
     lock.acquire()
-    ready = threading.Semaphore(0)
+    ready = os.pipe()
 
     def waits(number):
         native_ids[threading.get_ident()] = native_id()
-        ready.release()
-        lock.acquire()
-        lock.release()  # noqa: E702 (one line, so that it stays the same)
+        os.write(ready[1], b".")
+        lock.acquire()  # noqa: E702 (one line, so that it stays the same)
 
     for i in range(5):
         threading.Thread(target=waits, args=(i,), name="waits-%d" % i, daemon=True).start()
     for _ in range(5):
-        ready.acquire()
+        os.read(ready[0], 1)
     rendezvous()
 
 
 @scenario
 def forked():
-    # As a DataLoader worker: the child of a fork that did not exec.
+    # As a DataLoader worker: the child of a fork that did not exec. It ends with its parent.
     pid = os.fork()
     if pid == 0:
+        os.close(gate[1])
         native_ids[threading.get_ident()] = native_id()
         rendezvous()
         os._exit(0)

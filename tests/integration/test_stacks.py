@@ -1,0 +1,204 @@
+"""Python stacks from outside are what Python itself says they are, line by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+
+SCENARIOS = re.findall(
+    r"^@scenario\n(?:async )?def (\w+)", (harness.TARGETS / "target_stacks.py").read_text(), re.M
+)
+
+StartTarget = Callable[..., harness.Target]
+Truth = dict[str, Any]
+
+
+@pytest.fixture
+def standing(target: StartTarget, tmp_path: Path) -> Callable[..., Truth]:
+    """Starts target_stacks.py and returns what it says about itself, once it stands still."""
+
+    def start(scenario: str, **options: Any) -> Truth:
+        path = tmp_path / f"truth-{scenario}.json"
+        started = target("stacks", scenario, path, **options)
+        return json.loads(path.read_text()) | {"target": started}
+
+    return start
+
+
+def frames(thread: dict[str, Any]) -> list[list[Any]]:
+    return [[frame["func"], frame["file"], frame["lineno"]] for frame in thread["frames"]]
+
+
+def backtrace(probing: harness.Cli, pid: int, *arguments: object) -> dict[str, Any]:
+    return probing("backtrace", "-t", pid, "--json", *arguments).expect(0).json
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_frames_are_what_python_says(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str, scenario: str
+) -> None:
+    truth = standing(scenario, python=python)
+    seen = backtrace(probing, truth["pid"])
+    assert seen["python"] == truth["version"]
+    assert [thread["torn"] for thread in seen["threads"]] == [False] * len(truth["threads"])
+    main, *others = seen["threads"]
+    assert main["tid"] == truth["pid"]
+    assert frames(main) == truth["threads"][0]["frames"]
+    expected_others = [thread["frames"] for thread in truth["threads"][1:]]
+    assert sorted(map(frames, others)) == sorted(expected_others)
+
+
+def test_threads_have_the_ids_of_the_kernel(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str
+) -> None:
+    truth = standing("threads", python=python)
+    seen = backtrace(probing, truth["pid"])["threads"]
+    tids = [thread["tid"] for thread in seen]
+    assert sorted(tids) == sorted(harness.thread_states(truth["pid"]))
+    assert tids[0] == truth["pid"], "the main thread comes first"
+    if truth["threads"][0]["tid"] is not None:  # Python 3.8 knows them itself
+        assert set(tids) == {thread["tid"] for thread in truth["threads"]}
+
+
+def test_the_holder_of_the_gil_is_named(probing: harness.Cli, target: StartTarget, python: str) -> None:
+    held = target("gil_held", python=python)
+
+    def answer() -> Any:
+        seen = backtrace(probing, held.pid)
+        holder = [thread for thread in seen["threads"] if thread["has_gil"]]
+        inner = holder[0]["frames"][0]["func"] if holder and holder[0]["frames"] else ""
+        return (seen, holder) if inner == "hold" and len(seen["threads"]) == 2 else None
+
+    seen, holder = harness.wait_until(answer, what="the thread that sleeps in C holds the GIL")
+    assert len(holder) == 1
+    assert seen["gil_holder"] == holder[0]["tid"] != held.pid
+    assert "holds the GIL" in probing("bt", "-t", held.pid).expect(0).stdout
+
+
+def test_nobody_holds_the_gil_when_everybody_waits(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str
+) -> None:
+    pid = standing("threads", python=python)["pid"]
+    harness.wait_until(lambda: set(harness.thread_states(pid).values()) == {"S"})
+    seen = backtrace(probing, pid)
+    assert seen["gil_holder"] is None
+    assert not any(thread["has_gil"] for thread in seen["threads"])
+
+
+def test_stacks_of_a_program_that_never_rests_are_possible_ones(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    calls = target("calls", python=python)
+    source = (harness.TARGETS / "target_calls.py").read_text().splitlines()
+    read = 0
+    for _ in range(30):
+        [thread] = backtrace(probing, calls.pid)["threads"]
+        if thread["torn"]:
+            assert thread["frames"] == []
+            continue
+        read += 1
+        names = [frame["func"] for frame in thread["frames"]]
+        assert names[-2:] == ["loop", "<module>"] or names == ["<module>"]
+        for callee, frame in zip(names, thread["frames"][1:], strict=False):
+            if frame["file"].endswith("target_calls.py") and callee in "".join(source):
+                statement = " ".join(source[frame["lineno"] - 2 : frame["lineno"] + 1])
+                assert re.search(rf"\b{callee}\b", statement), (callee, frame, thread["frames"])
+    assert read >= 15, "most stacks settle"
+    calls.expect_progress()
+
+
+def test_reading_changes_nothing_in_the_target(probing: harness.Cli, standing: Callable[..., Truth]) -> None:
+    truth = standing("threads")
+    before = harness.Snapshot.of(truth["pid"])
+    backtrace(probing, truth["pid"], "--all")
+    assert harness.Snapshot.of(truth["pid"]) == before
+
+
+def test_a_stopped_process_can_be_read(probing: harness.Cli, standing: Callable[..., Truth]) -> None:
+    truth = standing("plain")
+    os.kill(truth["pid"], signal.SIGSTOP)
+    try:
+        harness.wait_until(lambda: "T" in harness.thread_states(truth["pid"]).values())
+        [thread] = backtrace(probing, truth["pid"])["threads"]
+        assert thread["state"] == "stopped"
+        assert frames(thread) == truth["threads"][0]["frames"]
+    finally:
+        os.kill(truth["pid"], signal.SIGCONT)
+
+
+def test_text_is_one_header_per_thread_and_one_line_per_frame(
+    probing: harness.Cli, standing: Callable[..., Truth]
+) -> None:
+    truth = standing("plain")
+    harness.wait_until(lambda: set(harness.thread_states(truth["pid"]).values()) == {"S"})
+    lines = probing("backtrace", "-t", truth["pid"]).expect(0).stdout.splitlines()
+    assert re.fullmatch(rf'Thread {truth["pid"]} ".+" \(sleeping in read\)', lines[0])
+    expected = truth["threads"][0]["frames"]
+    assert len(lines) == 1 + len(expected)
+    for line, (function, file, number) in zip(lines[1:], expected, strict=True):
+        assert re.fullmatch(rf"    {re.escape(function)} \(.*{Path(file).name}:{number}\)", line)
+        assert len(line) <= 80
+
+
+def test_probe_dump_prints_the_same(probing: harness.Cli, standing: Callable[..., Truth]) -> None:
+    pid = standing("decorator")["pid"]
+    harness.wait_until(lambda: set(harness.thread_states(pid).values()) == {"S"})
+    assert probing("--dump", pid, program="probe").expect(0).stdout == probing(pid, "bt").expect(0).stdout
+
+
+def test_one_thread_can_be_chosen(probing: harness.Cli, standing: Callable[..., Truth]) -> None:
+    pid = standing("threads")["pid"]
+    tid = max(harness.thread_states(pid))
+    seen = backtrace(probing, pid, "--tid", tid)["threads"]
+    assert [thread["tid"] for thread in seen] == [tid]
+    assert "no thread 1 " in probing("bt", "-t", pid, "--tid", 1).expect(1).stderr + " "
+    assert probing("bt", "-t", pid, "--tid", "x").expect(2).stdout == ""
+
+
+def test_threads_without_python_are_shown_when_asked_for(probing: harness.Cli, target: StartTarget) -> None:
+    native = target("native_thread")
+    assert len(backtrace(probing, native.pid)["threads"]) == 1
+    seen = backtrace(probing, native.pid, "--all")["threads"]
+    assert [thread["has_python"] for thread in seen] == [True, False]
+    assert "(not a Python thread)" in probing("bt", "-t", native.pid, "--all").expect(0).stdout
+
+
+def test_a_process_without_python_is_refused(probing: harness.Cli, target: StartTarget) -> None:
+    answer = probing("bt", "-t", target("wait", c=True).pid).expect(1)
+    assert "no Python" in answer.stderr
+    assert answer.stdout == ""
+
+
+def test_no_such_process_is_exit_code_4(probing: harness.Cli) -> None:
+    probing("bt", "-t", 4194300).expect(4)
+
+
+def test_a_process_of_somebody_else_is_exit_code_3(
+    public_probing: harness.Cli, standing: Callable[..., Truth]
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root, to become somebody else")
+    pid = standing("plain")["pid"]
+    assert "owner" in public_probing.as_nobody("bt", "-t", pid).expect(3).stderr
+
+
+def test_threads_in_a_pid_namespace_have_the_ids_seen_from_here(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root, to make a pid namespace")
+    truth = standing("threads", python=python, prefix=["unshare", "--pid", "--fork", "--kill-child"])
+    assert truth["pid"] == 1
+    unshare = truth["target"].pid
+    pid = int(Path(f"/proc/{unshare}/task/{unshare}/children").read_text())
+    seen = backtrace(probing, pid)["threads"]
+    assert {thread["tid"] for thread in seen} == set(harness.thread_states(pid))
+    assert frames(seen[0]) == truth["threads"][0]["frames"]
