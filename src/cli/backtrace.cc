@@ -14,6 +14,7 @@ namespace probing::cli {
 namespace {
 
 constexpr std::size_t kColumns = 80;
+constexpr int kAttempts = 500;  // a person asks once and wants an answer: 5 ms for the busiest thread
 
 struct ShownThread {
   cpython::Thread python;
@@ -141,7 +142,7 @@ Result<int> Run(const Invocation& invocation) {
   const pid_t pid = *invocation.target;
   ASSIGN_OR_RETURN(const Selection selection, ParseSelection(invocation));
   ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
-  ASSIGN_OR_RETURN(const cpython::Snapshot snapshot, interpreter.Read({}));
+  ASSIGN_OR_RETURN(const cpython::Snapshot snapshot, interpreter.Read({.attempts = kAttempts}));
   const std::vector<ShownThread> threads = Select(pid, snapshot, selection);
   if (selection.tid && threads.empty()) {
     return Error{Code::kFailed,

@@ -1,6 +1,7 @@
 // What a person sees: errors, tables, colours. Colours only on a terminal.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,9 @@ int PrintError(const Error& error);
 // Writes to stdout as it is. A closed pipe is nobody's error.
 void Print(std::string_view text);
 
+// The same to stderr: progress and remarks, which are no result.
+void PrintAside(std::string_view text);
+
 enum class Colour { kBold, kDim, kRed, kGreen, kYellow };
 // The text in that colour when stdout is a terminal and NO_COLOR is not set.
 std::string Painted(std::string_view text, Colour colour);
@@ -22,6 +26,12 @@ std::string Painted(std::string_view text, Colour colour);
 // Columns as wide as their widest cell, two spaces between; the header is bold.
 std::string FormatTable(const std::vector<std::string>& header,
                         const std::vector<std::vector<std::string>>& rows);
+
+// The same without a header.
+std::string FormatRows(const std::vector<std::vector<std::string>>& rows);
+
+// A command line may hold anything: without line breaks, and cut when it is long.
+std::string OneLine(std::string_view text, std::size_t max_bytes);
 
 // "2026-11-15 22:17:42", local time.
 std::string FormatTime(std::int64_t wall_ns);

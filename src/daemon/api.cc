@@ -17,9 +17,9 @@
 
 namespace probing::daemon {
 namespace asio = boost::asio;
-using nlohmann::json;
+using server::Json;
 using namespace std::chrono_literals;
-using Answer = asio::awaitable<Result<json>>;
+using Answer = asio::awaitable<Result<Json>>;
 
 namespace {
 
@@ -74,22 +74,22 @@ asio::awaitable<Result<wire::Message>> Ask(Daemon& daemon, pid_t pid, wire::Mess
 }
 
 // The probe's fields as they come; integers become numbers.
-json FieldsToJson(const wire::Message& message) {
-  json object = json::object();
+Json FieldsToJson(const wire::Message& message) {
+  Json object = Json::object();
   for (const auto& [key, value] : message.fields()) {
     const std::optional<std::int64_t> number = ParseInteger<std::int64_t>(value);
-    object[key] = number ? json(*number) : json(value);
+    object[key] = number ? Json(*number) : Json(value);
   }
   return object;
 }
 
-json TargetToJson(const Target& target) {
+Json TargetToJson(const Target& target) {
   return {{"pid", target.pid},         {"user", target.user},      {"state", TargetStateName(target.state)},
           {"python", target.python},   {"how", target.how},        {"started_ns", target.started_ns},
           {"version", target.version}, {"command", target.command}};
 }
 
-json SettingToJson(const wire::Setting& setting, std::string_view value) {
+Json SettingToJson(const wire::Setting& setting, std::string_view value) {
   return {{"name", setting.name},
           {"value", value},
           {"default", setting.default_value},
@@ -105,14 +105,14 @@ std::int64_t ResidentBytes() {
 }
 
 Answer GetHealth(const server::Request&) {
-  co_return json{{"status", "ok"}, {"version", PROBING_VERSION}, {"pid", getpid()}};
+  co_return Json{{"status", "ok"}, {"version", PROBING_VERSION}, {"pid", getpid()}};
 }
 
 Answer GetTargets(Daemon& daemon) {
   co_await daemon.targets.Refresh();
-  json list = json::array();
+  Json list = Json::array();
   for (const Target* target : daemon.targets.Shown()) list.push_back(TargetToJson(*target));
-  co_return json{{"targets", std::move(list)}};
+  co_return Json{{"targets", std::move(list)}};
 }
 
 Answer GetStatus(Daemon& daemon, const server::Request& request) {
@@ -120,7 +120,7 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
   if (!pid.ok()) co_return pid.error();
   if (!pid->has_value()) {
     co_await daemon.targets.Refresh();
-    co_return json{{"pid", getpid()},
+    co_return Json{{"pid", getpid()},
                    {"version", PROBING_VERSION},
                    {"uptime_s", (MonotonicNs() - daemon.started_ns) / 1'000'000'000},
                    {"targets", daemon.targets.live()},
@@ -130,7 +130,7 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
   if (!probe.ok()) co_return probe.error();
   const Result<process::Status> status = process::ReadStatus(**pid);
   if (!status.ok()) co_return status.error();
-  co_return json{{"pid", **pid},
+  co_return Json{{"pid", **pid},
                  {"command", process::CommandLine(**pid)},
                  {"process_state", std::string(1, status->state)},
                  {"process_threads", status->threads},
@@ -163,12 +163,10 @@ Answer PostEval(Daemon& daemon, const server::Request& request) {
   try {
     const Result<wire::Message> answer = co_await link->Call(std::move(message), patience);
     if (!answer.ok()) co_return answer.error();
-    json object{{"outcome", answer->Get("outcome")},
-                {"stdout", answer->Get("stdout")},
-                {"stderr", answer->Get("stderr")},
-                {"duration_us", answer->GetNumber("duration_us")}};
-    for (const char* optional : {"value", "traceback", "note"}) {
-      if (answer->Has(optional)) object[optional] = answer->Get(optional);
+    Json object{{"stdout", ""}, {"stderr", ""}};
+    for (const auto& [key, value] : answer->fields()) {
+      // Not by its looks: the value of `1+1` is the text "2".
+      object[key] = key.ends_with("_us") ? Json(answer->GetNumber(key)) : Json(value);
     }
     co_return object;
   } catch (const boost::system::system_error&) {
@@ -178,7 +176,7 @@ Answer PostEval(Daemon& daemon, const server::Request& request) {
 }
 
 // REQUIRES: `set` is an object. Values may be given as JSON numbers and booleans too.
-std::vector<std::pair<std::string, std::string>> Assignments(const json& set) {
+std::vector<std::pair<std::string, std::string>> Assignments(const Json& set) {
   std::vector<std::pair<std::string, std::string>> list;
   for (const auto& [name, value] : set.items()) {
     list.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
@@ -187,7 +185,7 @@ std::vector<std::pair<std::string, std::string>> Assignments(const json& set) {
 }
 
 // All or nothing: a list with one bad value changes none.
-Result<void> ChangeOwnSettings(Daemon& daemon, const json& set) {
+Result<void> ChangeOwnSettings(Daemon& daemon, const Json& set) {
   wire::Settings changed = daemon.settings;
   for (const auto& [name, value] : Assignments(set)) RETURN_IF_ERROR(changed.Set(name, value));
   daemon.settings = std::move(changed);
@@ -198,14 +196,14 @@ Result<void> ChangeOwnSettings(Daemon& daemon, const json& set) {
 Answer Config(Daemon& daemon, const server::Request& request) {
   const Result<std::optional<pid_t>> pid = TargetOf(request);
   if (!pid.ok()) co_return pid.error();
-  const json set = request.body.value("set", json::object());
+  const Json set = request.body.value("set", Json::object());
   if (!set.is_object()) co_return Error{Code::kUsage, "config takes {set: {name: value}}", ""};
-  json list = json::array();
+  Json list = Json::array();
   if (!pid->has_value()) {
     const Result<void> changed = ChangeOwnSettings(daemon, set);
     if (!changed.ok()) co_return changed.error();
     for (const auto& [setting, value] : daemon.settings.all()) list.push_back(SettingToJson(*setting, value));
-    co_return json{{"settings", std::move(list)}};
+    co_return Json{{"settings", std::move(list)}};
   }
   wire::Settings checked(wire::Holder::kProbe);
   wire::Message message = wire::Message::Request(0, "config");
@@ -220,7 +218,7 @@ Answer Config(Daemon& daemon, const server::Request& request) {
     const Result<const wire::Setting*> setting = wire::FindSetting(name);
     if (setting.ok()) list.push_back(SettingToJson(**setting, value));
   }
-  co_return json{{"settings", std::move(list)}};
+  co_return Json{{"settings", std::move(list)}};
 }
 
 Answer PostEject(Daemon& daemon, const server::Request& request) {
@@ -241,7 +239,7 @@ asio::awaitable<void> ShutDownSoon(Daemon& daemon) {
 
 Answer PostShutdown(Daemon& daemon) {
   asio::co_spawn(daemon.io, ShutDownSoon(daemon), asio::detached);
-  co_return json::object();
+  co_return Json::object();
 }
 
 }  // namespace

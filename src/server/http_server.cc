@@ -48,8 +48,7 @@ Result<Request> Translate(const http::request<http::string_body>& raw) {
   request.method = std::string(raw.method_string());
   request.client_version = std::string(raw[std::string(wire::kVersionHeader)]);
   ParseUrl({raw.target().data(), raw.target().size()}, request);
-  request.body =
-      raw.body().empty() ? nlohmann::json::object() : nlohmann::json::parse(raw.body(), nullptr, false);
+  request.body = raw.body().empty() ? Json::object() : Json::parse(raw.body(), nullptr, false);
   if (!request.body.is_object()) {
     return Error{Code::kUsage, "the body of " + request.path + " is not a JSON object", ""};
   }

@@ -9,9 +9,7 @@ namespace probing::server {
 namespace {
 
 // Bytes of a target may be anything; JSON is UTF-8.
-std::string Dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string DecodePercent(std::string_view text) {
   std::string decoded;
@@ -48,7 +46,7 @@ boost::asio::awaitable<Response> Router::Dispatch(const Request& request) const 
   // A handler that throws has a bug; it costs its own request and nothing else.
   std::string problem;
   try {
-    Result<nlohmann::json> answer = co_await found->second(request);
+    Result<Json> answer = co_await found->second(request);
     if (!answer.ok()) co_return ErrorResponse(answer.error());
     co_return Response{200, Dump(*answer)};
   } catch (const boost::system::system_error&) {
@@ -60,7 +58,7 @@ boost::asio::awaitable<Response> Router::Dispatch(const Request& request) const 
 }
 
 Response ErrorResponse(const Error& error) {
-  const nlohmann::json body{
+  const Json body{
       {"error", {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
   return {wire::HttpStatus(error.code), Dump(body)};
 }

@@ -16,12 +16,14 @@
 
 namespace probing::server {
 
+using Json = nlohmann::ordered_json;  // fields stay as they were written: people read them
+
 struct Request {
   std::string method;
   std::string path;                          // without the query
   std::map<std::string, std::string> query;  // ?name=value, decoded
   std::string client_version;                // wire::kVersionHeader; "" when not sent
-  nlohmann::json body;                       // an object; empty when there was no body
+  Json body;                                 // an object; empty when there was no body
 };
 
 struct Response {
@@ -29,7 +31,7 @@ struct Response {
   std::string json;
 };
 
-using Handler = std::function<boost::asio::awaitable<Result<nlohmann::json>>(const Request&)>;
+using Handler = std::function<boost::asio::awaitable<Result<Json>>(const Request&)>;
 
 class Router {
  public:

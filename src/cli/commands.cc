@@ -1,0 +1,14 @@
+#include "cli/commands.h"
+
+namespace probing::cli {
+
+const std::vector<Command>& AllCommands() {
+  static const std::vector<Command> commands{
+      InjectCommand(),    EjectCommand(),      RunCommand(),     ListCommand(),
+      BacktraceCommand(), EvalCommand(),       ConfigCommand(),  StatusCommand(),
+      DoctorCommand(),    CompletionCommand(), VersionCommand(),
+  };
+  return commands;
+}
+
+}  // namespace probing::cli

@@ -1,0 +1,189 @@
+#include "cli/daemon_client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/scoped_fd.h"
+#include "cli/installation.h"
+#include "wire/contract.h"
+#include "wire/rendezvous.h"
+
+namespace probing::cli {
+namespace {
+
+constexpr std::int64_t kStartTimeoutMs = 3000;
+constexpr std::int64_t kAnswerTimeoutMs = 15000;
+
+struct HttpAnswer {
+  int status = 0;
+  std::string body;
+};
+
+std::optional<ScopedFd> ConnectOnce() {
+  for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
+    Result<ScopedFd> fd = wire::Connect(directory + "/probingd.sock", geteuid());
+    if (fd.ok()) return std::move(*fd);
+  }
+  return std::nullopt;
+}
+
+// In the child of a child: becomes probingd, or says with an errno why it could not.
+[[noreturn]] void BecomeDaemon(const std::string& program, const std::string& log_path, int error_pipe) {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+  dup2(log >= 0 ? log : null, STDERR_FILENO);
+  (void)!chdir("/");
+  // What makes other programs targets must not make one of the daemon.
+  for (const char* variable : {"LD_PRELOAD", "PROBING", "PROBE"}) unsetenv(variable);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
+  execl(program.c_str(), "probingd", nullptr);
+  const int error = errno;
+  (void)!write(error_pipe, &error, sizeof(error));
+  _exit(127);
+}
+
+Result<ScopedFd> ConnectOrStart() {
+  if (std::optional<ScopedFd> fd = ConnectOnce()) return std::move(*fd);
+  RETURN_IF_ERROR(StartDaemon());
+  const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
+  while (!deadline.passed()) {
+    if (std::optional<ScopedFd> fd = ConnectOnce()) return std::move(*fd);
+    SleepUs(300);
+  }
+  const Result<std::string> directory = wire::PrepareRuntimeDirectory();
+  return Error{Code::kFailed, "probingd was started but does not answer",
+               directory.ok() ? "its log is " + *directory + "/probingd.log" : directory.error().message};
+}
+
+// Reads until `size` bytes are there, or until the blank line behind the headers.
+Result<void> ReadMore(int fd, std::string& buffer, const std::optional<Deadline>& deadline) {
+  pollfd ready{fd, POLLIN, 0};
+  const int n = poll(&ready, 1, deadline ? deadline->left_ms() : -1);
+  if (n == 0)
+    return Error{Code::kTimeout, "probingd did not answer in time", "is it stopped? see `probing status`"};
+  if (n < 0 && errno != EINTR) return ErrnoError("wait for probingd");
+  if (n < 0) return {};
+  std::array<char, 16384> bytes;
+  const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
+  if (got < 0 && errno != EINTR) return ErrnoError("read from probingd");
+  if (got == 0)
+    return Error{Code::kFailed, "probingd went away before it answered", "try again: it is started anew"};
+  if (got > 0) buffer.append(bytes.data(), static_cast<std::size_t>(got));
+  return {};
+}
+
+Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
+  std::optional<Deadline> deadline;
+  if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
+  std::string buffer;
+  std::size_t end = 0;
+  while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
+    RETURN_IF_ERROR(ReadMore(fd, buffer, deadline));
+  const std::string head = buffer.substr(0, end + 2);
+  HttpAnswer answer;
+  std::size_t size_bytes = 0;
+  const std::size_t length = head.find("Content-Length: ");
+  const bool valid =
+      head.starts_with("HTTP/1.1 ") && length != std::string::npos &&
+      std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
+      std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc();
+  if (!valid) return Error{Code::kFailed, "probingd answered something that is not HTTP", ""};
+  while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(ReadMore(fd, buffer, deadline));
+  answer.body = buffer.substr(end + 4, size_bytes);
+  return answer;
+}
+
+Result<HttpAnswer> Exchange(int fd, const std::string& method, const std::string& path,
+                            const std::string& body, Patience patience) {
+  std::string request = method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n";
+  request += std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
+  request +=
+      "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  RETURN_IF_ERROR(WriteAll(fd, request));
+  return ReadAnswer(fd, patience);
+}
+
+Result<void> ReplaceDaemon(int fd) {
+  ASSIGN_OR_RETURN(const HttpAnswer stopped,
+                   Exchange(fd, "POST", std::string(wire::kShutdownRoute), "{}", Patience::kSeconds));
+  const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
+  while (ConnectOnce().has_value()) {
+    if (deadline.passed())
+      return Error{Code::kTimeout, "probingd of another version does not stop", "end it by hand"};
+    SleepUs(1000);
+  }
+  return {};
+}
+
+Result<Json> Ask(const std::string& method, const std::string& path, const std::string& body,
+                 Patience patience) {
+  signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
+  ASSIGN_OR_RETURN(ScopedFd fd, ConnectOrStart());
+  ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(fd.get(), method, path, body, patience));
+  if (answer.status == wire::kVersionMismatch) {
+    RETURN_IF_ERROR(ReplaceDaemon(fd.get()));
+    ASSIGN_OR_RETURN(fd, ConnectOrStart());
+    ASSIGN_OR_RETURN(answer, Exchange(fd.get(), method, path, body, patience));
+  }
+  Json json = Json::parse(answer.body, nullptr, false);
+  if (!json.is_object()) return Error{Code::kFailed, "probingd answered something that is not JSON", ""};
+  if (const auto error = json.find("error"); error != json.end()) {
+    return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
+                 error->value("hint", "")};
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<Json> GetFromDaemon(const std::string& path) { return Ask("GET", path, "", Patience::kSeconds); }
+
+Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience) {
+  return Ask("POST", path, body.dump(-1, ' ', false, Json::error_handler_t::replace), patience);
+}
+
+Result<void> StartDaemon() {
+  if (ConnectOnce().has_value()) return {};
+  ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
+  ASSIGN_OR_RETURN(const std::string program, FindDaemon());
+  std::array<int, 2> pipe_fds{};
+  if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0) return ErrnoError("create a pipe");
+  ScopedFd read_end(pipe_fds[0]);
+  ScopedFd write_end(pipe_fds[1]);
+  const pid_t child = fork();
+  if (child < 0) return ErrnoError("start probingd");
+  if (child == 0) {
+    // A session of its own and no parent: it outlives this command and its terminal.
+    setsid();
+    if (fork() == 0) BecomeDaemon(program, directory + "/probingd.log", write_end.get());
+    _exit(0);
+  }
+  write_end.Reset();
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  // The pipe closes at exec; something in it is the reason why there was none.
+  int error = 0;
+  if (read(read_end.get(), &error, sizeof(error)) == sizeof(error))
+    return ErrnoError("start " + program, error);
+  return {};
+}
+
+std::string FormatJson(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace probing::cli

@@ -1,0 +1,26 @@
+// Asks probingd, and starts it when it does not run.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+
+namespace probing::cli {
+
+using Json = nlohmann::ordered_json;  // fields in the order in which they were sent
+
+enum class Patience { kSeconds, kEndless };
+
+// One request and its answer. A daemon of another version is stopped and replaced; a failure
+// it reports comes back as the Error it was.
+Result<Json> GetFromDaemon(const std::string& path);
+Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
+
+// Starts probingd unless it runs already; does not wait for it.
+Result<void> StartDaemon();
+
+// JSON for people and programs alike: indented, with a newline.
+std::string FormatJson(const Json& json);
+
+}  // namespace probing::cli

@@ -1,0 +1,65 @@
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/output.h"
+#include "process/maps.h"
+#include "process/status.h"
+#include "wire/contract.h"
+
+namespace probing::cli {
+namespace {
+
+constexpr std::int64_t kUnmapTimeoutMs = 2000;
+constexpr std::size_t kCommandBytes = 60;
+
+// Whether a probe's library is mapped. One that was injected is a memory file of its name.
+bool IsMapped(pid_t pid) {
+  const Result<process::Maps> maps = process::Maps::Read(pid);
+  if (!maps.ok()) return false;  // the process is gone, and all its mappings with it
+  for (const process::Mapping& mapping : maps->all()) {
+    const std::string_view name = process::BaseName(mapping.path);
+    if (name.find("libprobing") != std::string_view::npos ||
+        name.find("libprobe.so") != std::string_view::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<int> Run(const Invocation& invocation) {
+  const pid_t pid = *invocation.target;
+  ASSIGN_OR_RETURN(const Json answer, PostToDaemon(std::string(wire::kEjectRoute), {{"target", pid}}));
+  const std::string note = answer.value("note", "");
+  // A note is the probe's reason to stay mapped; without one it is about to go.
+  const Deadline deadline = Deadline::AfterMs(kUnmapTimeoutMs);
+  bool mapped = IsMapped(pid);
+  while (mapped && note.empty() && !deadline.passed()) {
+    SleepUs(500);
+    mapped = IsMapped(pid);
+  }
+  if (mapped && note.empty()) {
+    return Error{Code::kTimeout,
+                 "the probe left process " + std::to_string(pid) + " but its library is still mapped",
+                 "it does nothing any more; it goes away with the process"};
+  }
+  if (invocation.Has("--json")) {
+    Print(FormatJson({{"pid", pid}, {"mapped", mapped}, {"note", note}}));
+  } else {
+    Print("ejected the probe from " + std::to_string(pid) + " (" +
+          OneLine(process::CommandLine(pid), kCommandBytes) + ")" + (note.empty() ? "" : ": " + note) + "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command EjectCommand() {
+  return {.name = "eject",
+          .summary = "Remove the probe from a process",
+          .example = "probing -t 1234 eject",
+          .target = TargetUse::kRequired,
+          .options = {{"--json", "", "print JSON"}},
+          .run = Run};
+}
+
+}  // namespace probing::cli

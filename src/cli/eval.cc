@@ -1,0 +1,96 @@
+#include <unistd.h>
+
+#include <array>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/output.h"
+#include "wire/contract.h"
+
+namespace probing::cli {
+namespace {
+
+Result<std::string> ReadStdin() {
+  std::string text;
+  std::array<char, 16384> buffer;
+  while (true) {
+    const ssize_t n = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (n < 0 && errno != EINTR) return ErrnoError("read the code from stdin");
+    if (n == 0) return text;
+    if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
+
+Result<std::string> CodeOf(const Invocation& invocation) {
+  const bool has_argument = !invocation.arguments.empty();
+  if (has_argument == invocation.Has("--file")) {
+    return Error{Code::kUsage,
+                 has_argument ? "eval takes CODE or --file, not both" : "eval needs code to run",
+                 "for example `probing -t PID eval 'len(x)'`"};
+  }
+  if (invocation.Has("--file")) {
+    Result<std::string> code = ReadFile(invocation.Get("--file"));
+    if (!code.ok()) code.error().code = Code::kUsage;
+    return code;
+  }
+  if (invocation.arguments[0] == "-") return ReadStdin();
+  return invocation.arguments[0];
+}
+
+// The outcome as an exit code; anything but "it ran" is also said on stderr.
+int Conclude(const Json& answer) {
+  const std::string outcome = answer.value("outcome", "");
+  const std::string note = answer.value("note", "");
+  if (outcome == "ok") {
+    if (!note.empty()) PrintAside("probing: " + note + "\n");
+    return 0;
+  }
+  if (outcome == "raised") {
+    if (!note.empty()) PrintAside("probing: " + note + "\n");
+    return 1;
+  }
+  const Error error = outcome == "timeout" ? Error{Code::kTimeout, "the evaluation did not end in time", note}
+                      : outcome == "busy"
+                          ? Error{Code::kFailed, "the target is busy with another evaluation", note}
+                          : Error{Code::kFailed, "the evaluation was " + outcome, note};
+  return PrintError(error);
+}
+
+Result<int> Run(const Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::string code, CodeOf(invocation));
+  Json request{{"target", *invocation.target}, {"code", code}};
+  if (invocation.Has("--timeout")) {
+    ASSIGN_OR_RETURN(request["timeout"], invocation.GetNumber("--timeout", 0));
+  }
+  // The probe keeps the time. ^C ends this command, which probingd takes as a cancellation.
+  ASSIGN_OR_RETURN(const Json answer,
+                   PostToDaemon(std::string(wire::kEvalRoute), request, Patience::kEndless));
+  if (invocation.Has("--json")) {
+    Print(FormatJson(answer));
+    const std::string outcome = answer.value("outcome", "");
+    return outcome == "ok" ? 0 : static_cast<int>(outcome == "timeout" ? Code::kTimeout : Code::kFailed);
+  }
+  Print(answer.value("stdout", ""));
+  PrintAside(answer.value("stderr", ""));
+  if (answer.contains("value")) Print(answer.value("value", "") + "\n");
+  PrintAside(answer.value("traceback", ""));
+  return Conclude(answer);
+}
+
+}  // namespace
+
+Command EvalCommand() {
+  return {.name = "eval",
+          .summary = "Run Python code in a target and print what comes of it",
+          .example = "probing -t 1234 eval 'import threading; threading.active_count()'",
+          .target = TargetUse::kRequired,
+          .arguments = Arguments::kOne,
+          .options = {{"CODE", "", "the code; - reads it from stdin"},
+                      {"--file", "FILE", "read the code from a file"},
+                      {"--timeout", "SECONDS", "give up after this long (default: probing.eval.timeout)"},
+                      {"--json", "", "print JSON"}},
+          .run = Run};
+}
+
+}  // namespace probing::cli

@@ -1,0 +1,25 @@
+#include "cli/installation.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace probing::cli {
+namespace {
+
+// /proc/self/exe, since argv[0] may be anything and `probe` is a link.
+Result<std::string> FindBeside(const std::string& name, const std::string& other_folder) {
+  ASSIGN_OR_RETURN(const std::string self, ReadLink("/proc/self/exe"));
+  const std::string folder = self.substr(0, self.rfind('/'));
+  for (const std::string& path : {folder + "/" + name, folder + "/" + other_folder + "/" + name}) {
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  return Error{Code::kFailed, name + " is not beside " + self, "is the installation complete?"};
+}
+
+}  // namespace
+
+Result<std::string> FindLibrary() { return FindBeside("libprobing.so", "../lib"); }
+Result<std::string> FindDaemon() { return FindBeside("probingd", "../libexec"); }
+
+}  // namespace probing::cli

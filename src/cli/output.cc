@@ -1,0 +1,115 @@
+#include "cli/output.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/file.h"
+
+namespace probing::cli {
+namespace {
+
+bool ColoursWanted(int fd) {
+  const char* term = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(fd) == 1 && (no_color == nullptr || *no_color == '\0') &&
+         (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+std::string PaintedFor(int fd, std::string_view text, Colour colour) {
+  static constexpr std::array<const char*, 5> kCodes{"1", "2", "31", "32", "33"};
+  if (!ColoursWanted(fd)) return std::string(text);
+  return std::string("\x1b[") + kCodes[static_cast<std::size_t>(colour)] + "m" + std::string(text) +
+         "\x1b[0m";
+}
+
+// Columns a terminal needs: escape sequences take none, a character of several bytes one.
+std::size_t Width(std::string_view text) {
+  std::size_t width = 0;
+  bool escaped = false;
+  for (const char c : text) {
+    if (c == '\x1b') escaped = true;
+    if (!escaped && (static_cast<unsigned char>(c) & 0xC0) != 0x80) ++width;
+    if (escaped && c == 'm') escaped = false;
+  }
+  return width;
+}
+
+void AppendRow(std::string& out, const std::vector<std::string>& row,
+               const std::vector<std::size_t>& widths) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    out += row[i];
+    if (i + 1 < row.size()) out.append(widths[i] - Width(row[i]) + 2, ' ');
+  }
+  while (out.ends_with(' ')) out.pop_back();
+  out += '\n';
+}
+
+}  // namespace
+
+int PrintError(const Error& error) {
+  std::string text = PaintedFor(STDERR_FILENO, "probing: ", Colour::kRed) + error.message + "\n";
+  if (!error.hint.empty()) text += "  hint: " + error.hint + "\n";
+  (void)WriteAll(STDERR_FILENO, text);
+  return static_cast<int>(error.code);
+}
+
+void Print(std::string_view text) { (void)WriteAll(STDOUT_FILENO, text); }
+
+void PrintAside(std::string_view text) { (void)WriteAll(STDERR_FILENO, text); }
+
+std::string Painted(std::string_view text, Colour colour) { return PaintedFor(STDOUT_FILENO, text, colour); }
+
+std::string FormatTable(const std::vector<std::string>& header,
+                        const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::vector<std::string>> all{{}};
+  for (const std::string& cell : header) all[0].push_back(Painted(cell, Colour::kBold));
+  all.insert(all.end(), rows.begin(), rows.end());
+  return FormatRows(all);
+}
+
+std::string FormatRows(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows) AppendRow(out, row, widths);
+  return out;
+}
+
+std::string OneLine(std::string_view text, std::size_t max_bytes) {
+  std::string line;
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    if (!control || !line.ends_with(' ')) line += control ? ' ' : c;
+  }
+  if (line.size() <= max_bytes) return line;
+  std::size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  return line.substr(0, end) + "…";
+}
+
+std::string FormatTime(std::int64_t wall_ns) {
+  const time_t seconds = wall_ns / 1'000'000'000;
+  tm local{};
+  localtime_r(&seconds, &local);
+  std::array<char, 32> text{};
+  return {text.data(), strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local)};
+}
+
+std::string FormatDuration(std::int64_t seconds) {
+  if (seconds < 60) return std::to_string(seconds) + " s";
+  if (seconds < 3600) return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  if (seconds < 86400)
+    return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+  return std::to_string(seconds / 86400) + " d " + std::to_string(seconds / 3600 % 24) + " h";
+}
+
+}  // namespace probing::cli
