@@ -80,8 +80,15 @@ bool SleepsFor(const ProcessMemory& memory, const Syscall& call, std::uint64_t s
 Result<pid_t> FindHelper(pid_t pid, const std::vector<pid_t>& before, std::uint64_t sleep_us,
                          const Deadline& deadline) {
   const ProcessMemory memory(pid);
+  const Error ended{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
   while (!deadline.passed()) {
-    ASSIGN_OR_RETURN(const auto threads, process::ListThreads(pid));
+    auto listed = process::ListThreads(pid);
+    if (!listed.ok() || listed->empty()) return ended;
+    const std::vector<pid_t>& threads = *listed;
+    if (threads.size() == 1) {
+      auto status = process::ReadStatus(pid);
+      if (!status.ok() || status->state == 'Z' || status->state == 'X') return ended;
+    }
     for (const pid_t tid : threads) {
       if (std::binary_search(before.begin(), before.end(), tid)) continue;
       auto call = PeekSyscall(pid, tid);

@@ -8,15 +8,11 @@
 #include <cstring>
 #include <span>
 
+#include "process/interrupted_call.h"
+
 namespace probing::inject {
 namespace {
 
-// The kernel's internal results of an interrupted system call (include/linux/errno.h).
-constexpr std::int64_t kRestartSys = -512;
-constexpr std::int64_t kRestartNoHandler = -514;
-constexpr std::int64_t kRestartBlock = -516;
-
-constexpr std::uint64_t kSyscallInstructionBytes = 2;
 constexpr std::uint64_t kMinimumStackBytes = 24 * 1024;  // a signal frame with AMX state + pthread_create
 constexpr std::size_t kScannedStackBytes = 16 * 1024;
 
@@ -103,16 +99,11 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
   Verdict verdict = Verdict::kSelfReturn;
   const Syscall call = SyscallOf(registers);
   if (call.number >= 0) {
-    const auto result = static_cast<std::int64_t>(registers.rax);
-    const bool restarts = (result <= kRestartSys && result >= kRestartNoHandler) || result == kRestartBlock;
-    // epoll_wait and sockets with a time-out report EINTR for a mere stop; nobody sent a signal.
-    if (restarts || result == -EINTR) {
-      resume.rip -= kSyscallInstructionBytes;
-      resume.rax = registers.orig_rax;
-    }
+    process::RestartInterruptedCall(resume);
     const Wait wait = Classify(call);
     if (wait == Wait::kUnknown || rules.loader.Contains(registers.rip)) return Verdict::kUnsafe;
-    if (result == kRestartBlock && wait == Wait::kTimed) verdict = Verdict::kTimedWait;
+    const bool kernel_knows_time_left = static_cast<std::int64_t>(registers.rax) == process::kRestartBlock;
+    if (kernel_knows_time_left && wait == Wait::kTimed) verdict = Verdict::kTimedWait;
   } else {
     const process::Mapping* code = rules.maps->Find(registers.rip);
     if (code == nullptr || !code->executable || rules.forbidden.Contains(registers.rip)) return Verdict::kUnsafe;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -37,13 +38,23 @@ struct Client {
   bool gone = false;
 };
 
-// The evaluation under way and who waits for it.
+// An evaluation somebody waits for: the one under way, or one behind it.
 struct Pending {
   int client_fd = -1;  // −1: nobody any more
   std::uint32_t id = 0;
   Deadline deadline = Deadline::AfterMs(0);
+  std::string code;
   std::string_view reason;  // "timeout" or "cancelled" once it was told to stop
 };
+
+std::string_view NoGilNote() {
+  const pyapi::PythonApi* python = pyapi::FindPython();
+  if (python != nullptr && python->VersionNumber() < 307) {
+    return "the GIL did not come; nothing was evaluated. Python 3.6 has none before its first thread, and "
+           "only its main thread can make it: when it runs Python code again";
+  }
+  return "the GIL did not come; nothing was evaluated";
+}
 
 class Control {
  public:
@@ -73,9 +84,11 @@ class Control {
   Message Hello(std::uint32_t id) const;
   Message Status(std::uint32_t id) const;
   Message Configure(const Message& request);
-  std::optional<Message> StartEvaluation(const Client& client, const Message& request);
+  void QueueEvaluation(const Client& client, const Message& request);
+  void StartNextEvaluation();
+  int NextDeadlineMs() const;
   void StopEvaluation(std::string_view reason);
-  void OnEvaluationDeadline();
+  void OnDeadlines();
   void OnEvaluationDone();
   void AnswerPending(Message answer);
 
@@ -83,7 +96,8 @@ class Control {
   wire::Listener listener_;
   std::vector<std::unique_ptr<Client>> clients_;
   pyapi::Evaluator evaluator_;
-  std::optional<Pending> pending_;
+  std::optional<Pending> pending_;  // under way
+  std::deque<Pending> queue_;       // behind it
   std::int64_t evaluations_ = 0;
   wire::Settings settings_;
   bool leaving_ = false;
@@ -96,10 +110,9 @@ bool Control::Serve() {
     for (const auto& client : clients_) {
       fds.push_back({client->socket.get(), static_cast<short>(client->outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     }
-    const int timeout_ms = pending_.has_value() ? pending_->deadline.left_ms() : -1;
-    if (poll(fds.data(), fds.size(), timeout_ms) < 0 && errno != EINTR) break;
+    if (poll(fds.data(), fds.size(), NextDeadlineMs()) < 0 && errno != EINTR) break;
     if (fds[1].revents != 0) OnEvaluationDone();
-    if (pending_.has_value() && pending_->deadline.passed()) OnEvaluationDeadline();
+    OnDeadlines();
     for (std::size_t i = 2; i < fds.size(); ++i) {
       Client& client = *clients_[i - 2];
       if ((fds[i].revents & POLLOUT) != 0) WriteTo(client);
@@ -149,6 +162,7 @@ void Control::Drop(Client& client) {
   if (client.gone) return;
   client.gone = true;
   ForkClosed::Remove(client.socket.get());
+  std::erase_if(queue_, [&](const Pending& waiting) { return waiting.client_fd == client.socket.get(); });
   if (pending_.has_value() && pending_->client_fd == client.socket.get()) {
     pending_->client_fd = -1;
     StopEvaluation("cancelled");
@@ -175,16 +189,14 @@ void Control::Handle(Client& client, const Message& request) {
   }
   if (verb == "status") return Send(fd, Status(request.id()));
   if (verb == "config") return Send(fd, Configure(request));
-  if (verb == "eval") {
-    if (auto refusal = StartEvaluation(client, request); refusal.has_value()) Send(fd, *refusal);
-    return;
-  }
+  if (verb == "eval") return QueueEvaluation(client, request);
   if (verb == "interrupt") {
     StopEvaluation("cancelled");
     return Send(fd, Message(request.id()));
   }
   if (verb == "eject") {
     leaving_ = true;
+    queue_.clear();
     StopEvaluation("cancelled");
     released_ = evaluator_.Release(kReleaseMs);
     Message answer(request.id());
@@ -231,16 +243,34 @@ Message Control::Configure(const Message& request) {
   return answer;
 }
 
-std::optional<Message> Control::StartEvaluation(const Client& client, const Message& request) {
+void Control::QueueEvaluation(const Client& client, const Message& request) {
   const auto default_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.timeout") * 1000);
   const std::int64_t timeout_ms = std::max<std::int64_t>(request.GetNumber("timeout_ms", default_ms), 1);
-  const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
-  if (auto started = evaluator_.Start(std::string(request.Get("code")), max_output); !started.ok()) {
-    return Message::Failure(request.id(), started.error());
+  queue_.push_back({client.socket.get(), request.id(), Deadline::AfterMs(timeout_ms), std::string(request.Get("code")), ""});
+  StartNextEvaluation();
+}
+
+void Control::StartNextEvaluation() {
+  while (!queue_.empty() && !evaluator_.busy()) {
+    pending_ = std::move(queue_.front());
+    queue_.pop_front();
+    const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
+    auto started = evaluator_.Start(std::move(pending_->code), max_output);
+    if (started.ok()) {
+      ++evaluations_;
+      return;
+    }
+    AnswerPending(Message::Failure(pending_->id, started.error()));
   }
-  ++evaluations_;
-  pending_ = Pending{client.socket.get(), request.id(), Deadline::AfterMs(timeout_ms), ""};
-  return std::nullopt;
+}
+
+int Control::NextDeadlineMs() const {
+  int next_ms = pending_.has_value() ? pending_->deadline.left_ms() : -1;
+  for (const Pending& waiting : queue_) {
+    const int left_ms = waiting.deadline.left_ms();
+    next_ms = next_ms < 0 ? left_ms : std::min(next_ms, left_ms);
+  }
+  return next_ms;
 }
 
 void Control::AnswerPending(Message answer) {
@@ -254,7 +284,7 @@ void Control::StopEvaluation(std::string_view reason) {
   if (evaluator_.Abandon()) {
     Message answer(pending_->id);
     answer.Set("outcome", reason);
-    answer.Set("note", "the GIL did not come; nothing was evaluated");
+    answer.Set("note", NoGilNote());
     answer.Set("gil", "unavailable");
     return AnswerPending(std::move(answer));
   }
@@ -262,7 +292,15 @@ void Control::StopEvaluation(std::string_view reason) {
   pending_->deadline = Deadline::AfterMs(kInterruptGraceMs);
 }
 
-void Control::OnEvaluationDeadline() {
+void Control::OnDeadlines() {
+  std::erase_if(queue_, [&](const Pending& waiting) {
+    if (!waiting.deadline.passed()) return false;
+    Message answer(waiting.id);
+    answer.Set("outcome", "timeout").Set("note", "an earlier evaluation was still running; nothing was evaluated");
+    Send(waiting.client_fd, answer);
+    return true;
+  });
+  if (!pending_.has_value() || !pending_->deadline.passed()) return;
   if (pending_->reason.empty()) return StopEvaluation("timeout");
   Message answer(pending_->id);
   answer.Set("outcome", pending_->reason);
@@ -274,7 +312,8 @@ void Control::OnEvaluationDone() {
   std::uint64_t count = 0;
   (void)!read(wake_fd_, &count, sizeof(count));
   std::optional<pyapi::Evaluation> done = evaluator_.Collect();
-  if (!done.has_value() || !pending_.has_value()) return;
+  if (!done.has_value()) return;
+  if (!pending_.has_value()) return StartNextEvaluation();  // it was answered before it ended
   Message answer(pending_->id);
   const std::string_view reason = pending_->reason.empty() ? "cancelled" : pending_->reason;
   answer.Set("outcome", done->raised ? (done->interrupted ? reason : "raised") : "ok");
@@ -284,6 +323,7 @@ void Control::OnEvaluationDone() {
   if (done->cut) answer.Set("note", "output was cut at probing.eval.max_output");
   answer.Set("gil_wait_us", done->gil_wait_us).Set("duration_us", done->duration_us);
   AnswerPending(std::move(answer));
+  StartNextEvaluation();
 }
 
 }  // namespace

@@ -53,15 +53,24 @@ std::atomic<bool> active{false};
 std::atomic<bool> nested{false};
 std::atomic<bool> fork_handler_set{false};
 std::int64_t started_ns = 0;
+link_map* this_library = nullptr;  // as the loader knows it; in glibc also what dlopen returned
+Origin origin = Origin::kImported;
 std::array<std::atomic<int>, 64> fork_closed{};  // fd + 1; 0 is a free place
 std::array<char, 128> socket_path{};
 
-// The library as the loader knows it; in glibc this is also what dlopen returned.
-link_map* ThisLibrary() {
+// Asked once, while the loader is at work on us and its lock is ours: later it may be anybody's.
+void FindOutOrigin() {
   Dl_info info{};
   void* map = nullptr;
-  if (dladdr1(reinterpret_cast<void*>(&ThisLibrary), &info, &map, RTLD_DL_LINKMAP) == 0) return nullptr;
-  return static_cast<link_map*>(map);
+  if (dladdr1(reinterpret_cast<void*>(&FindOutOrigin), &info, &map, RTLD_DL_LINKMAP) == 0) return;
+  this_library = static_cast<link_map*>(map);
+  const std::string_view name = this_library->l_name;
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  if (name.starts_with("/proc/self/fd/")) {
+    origin = Origin::kInjected;
+  } else if (preloaded != nullptr && std::string_view(preloaded).find(name) != std::string_view::npos) {
+    origin = Origin::kPreloaded;
+  }
 }
 
 bool IsSet(const char* variable) {
@@ -73,10 +82,10 @@ bool IsSet(const char* variable) {
 // meant, and with `probing run` only the one that was asked for.
 bool WantedHere() {
   if (IsSet("PROBING_DISABLE")) return false;
-  if (ThisOrigin() == Origin::kInjected) return true;
+  if (origin == Origin::kInjected) return true;
   const char* only_pid = std::getenv("PROBING_RUN_PID");
   if (only_pid != nullptr && *only_pid != '\0' && std::atol(only_pid) != getpid()) return false;
-  return ThisOrigin() == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
+  return origin == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
 }
 
 // In a forked child: our thread does not exist there. What is left of us is closed; the parent's
@@ -106,6 +115,7 @@ void Start(ControlOptions::Delay delay) {
 }
 
 __attribute__((constructor)) void OnLoad() {
+  FindOutOrigin();
   if (WantedHere()) Start(ControlOptions::Delay::kNone);
 }
 
@@ -116,8 +126,8 @@ __attribute__((destructor)) void OnUnload() {
 
 }  // namespace
 
-std::string_view OriginName(Origin origin) {
-  switch (origin) {
+std::string_view OriginName(Origin which) {
+  switch (which) {
     case Origin::kInjected:
       return "injected";
     case Origin::kPreloaded:
@@ -128,14 +138,7 @@ std::string_view OriginName(Origin origin) {
   return "";
 }
 
-Origin ThisOrigin() {
-  const link_map* library = ThisLibrary();
-  const std::string_view name = library != nullptr ? library->l_name : "";
-  if (name.starts_with("/proc/self/fd/")) return Origin::kInjected;
-  const char* preloaded = std::getenv("LD_PRELOAD");
-  const bool is_preloaded = preloaded != nullptr && std::string_view(preloaded).find(name) != std::string_view::npos;
-  return is_preloaded ? Origin::kPreloaded : Origin::kImported;
-}
+Origin ThisOrigin() { return origin; }
 
 std::int64_t StartedNs() { return started_ns; }
 
@@ -149,7 +152,7 @@ void* Leave(Unload unload) {
   if (socket_path[0] != '\0') unlink(socket_path.data());
   socket_path[0] = '\0';
   active.store(false);
-  return unload == Unload::kYes && ThisOrigin() == Origin::kInjected ? ThisLibrary() : nullptr;
+  return unload == Unload::kYes && origin == Origin::kInjected ? this_library : nullptr;
 }
 
 void ForkClosed::Add(int fd) {

@@ -12,7 +12,7 @@ namespace probing::probe {
 
 // How the library got into this process.
 enum class Origin : std::uint8_t { kInjected, kPreloaded, kImported };
-std::string_view OriginName(Origin origin);
+std::string_view OriginName(Origin which);
 
 Origin ThisOrigin();
 std::int64_t StartedNs();  // wall clock

@@ -182,26 +182,25 @@ bool Evaluator::Release(std::int64_t timeout_ms) {
     if (deadline.passed()) return false;
     SleepUs(200);
   }
-  if (helpers_ != nullptr && api_->Usable()) {
-    auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
-    if (!started.ok()) return false;
-    while (!released_.load()) {
-      if (deadline.passed()) return false;
-      SleepUs(200);
-    }
-    pthread_join(*started, nullptr);
-  }
   while (PendingCallOutstanding()) {
     if (deadline.passed()) return false;
     SleepUs(200);
   }
+  if (helpers_ == nullptr || !api_->Usable()) return true;
+  auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
+  if (!started.ok()) return false;
+  while (!released_.load()) {
+    if (deadline.passed()) return false;
+    SleepUs(200);
+  }
+  pthread_join(*started, nullptr);
   return true;
 }
 
 void* Evaluator::ReleaseThread(void* self) {
   auto* evaluator = static_cast<Evaluator*>(self);
   {
-    const Gil gil(*evaluator->api_);
+    const Gil gil(*evaluator->api_, Gil::Manner::kPatient);
     evaluator->api_->Py_DecRef(evaluator->helpers_);
     evaluator->helpers_ = nullptr;
   }

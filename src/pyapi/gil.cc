@@ -19,16 +19,17 @@ std::atomic<std::uint32_t> taken{0};  // counts how often one got it
 
 // Runs on the main thread, with the GIL. No allocation, no lock.
 int YieldGil(void* argument) {
-  pending.store(false);
-  if (waiting.load() == 0) return 0;  // somebody was faster
-  const auto* api = static_cast<const PythonApi*>(argument);
-  const std::uint32_t seen = taken.load();
-  PyThreadState* state = api->PyEval_SaveThread();
-  // Releasing alone is not enough: this thread would have it back before the other one wakes up.
-  if (waiting.load() != 0) {
-    syscall(SYS_futex, &taken, FUTEX_WAIT_PRIVATE, seen, &kLongestYield, nullptr, 0);
+  if (waiting.load() != 0) {  // else somebody was faster
+    const auto* api = static_cast<const PythonApi*>(argument);
+    const std::uint32_t seen = taken.load();
+    PyThreadState* state = api->PyEval_SaveThread();
+    // Releasing alone is not enough: this thread would have it back before the other one wakes up.
+    if (waiting.load() != 0) {
+      syscall(SYS_futex, &taken, FUTEX_WAIT_PRIVATE, seen, &kLongestYield, nullptr, 0);
+    }
+    api->PyEval_RestoreThread(state);
   }
-  api->PyEval_RestoreThread(state);
+  pending.store(false);  // last, and with the GIL: see PendingCallOutstanding()
   return 0;
 }
 
@@ -48,8 +49,8 @@ void Queue(const PythonApi& api, int (*function)(void*)) {
 
 // Runs on the main thread of a Python 3.6 that never had a second thread.
 int CreateGil(void* argument) {
-  pending.store(false);
   static_cast<const PythonApi*>(argument)->PyEval_InitThreads();
+  pending.store(false);
   return 0;
 }
 
@@ -67,10 +68,10 @@ void EnsureThereIsAGil(const PythonApi& api) {
 
 }  // namespace
 
-Gil::Gil(const PythonApi& api) : api_(api) {
+Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
   EnsureThereIsAGil(api);
   waiting.fetch_add(1);
-  Queue(api, &YieldGil);
+  if (manner == Manner::kSoon) Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
   waiting.fetch_sub(1);
   taken.fetch_add(1);

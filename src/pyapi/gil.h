@@ -6,6 +6,8 @@
 // thread of ours, never on the job's stack.
 #pragma once
 
+#include <cstdint>
+
 #include "pyapi/python_api.h"
 
 namespace probing::pyapi {
@@ -14,7 +16,11 @@ namespace probing::pyapi {
 // REQUIRES: api.Usable(), and a thread that Python may know nothing about.
 class Gil {
  public:
-  explicit Gil(const PythonApi& api);
+  enum class Manner : std::uint8_t {
+    kSoon,     // by a pending call as well
+    kPatient,  // by waiting alone: leaves nothing in the interpreter's queue
+  };
+  explicit Gil(const PythonApi& api, Manner manner = Manner::kSoon);
   ~Gil();
   Gil(const Gil&) = delete;
   Gil& operator=(const Gil&) = delete;
@@ -24,7 +30,8 @@ class Gil {
   int state_;
 };
 
-// True while a queued pending call of ours has not run yet: our code must not go away.
+// True while a pending call of ours is queued or runs: our code must not go away. Whoever sees
+// false and then takes the GIL patiently knows that the main thread has left our code.
 bool PendingCallOutstanding();
 
 }  // namespace probing::pyapi

@@ -1,40 +1,76 @@
 #include "pyapi/python_api.h"
 
-#include <dlfcn.h>
-#include <link.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <type_traits>
+#include <vector>
+
+#include "base/file.h"
+#include "process/elf_image.h"
+#include "process/maps.h"
 
 namespace probing::pyapi {
 namespace {
 
-// Where `Py_IsInitialized` can be found: usually everywhere, but an embedding program may have
-// loaded its libpython with RTLD_LOCAL, out of sight of the global scope.
-void* FindLibrary() {
-  if (dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) return RTLD_DEFAULT;
-  struct Search {
-    void* found = nullptr;
-  } search;
-  const auto look = [](dl_phdr_info* info, std::size_t, void* data) {
-    void* library = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return 0;
-    const bool has_python = dlsym(library, "Py_IsInitialized") != nullptr;
-    // The count goes back at once: whoever loaded it keeps it.
-    dlclose(library);
-    if (has_python) static_cast<Search*>(data)->found = library;
-    return has_python ? 1 : 0;
-  };
-  dl_iterate_phdr(look, &search);
-  return search.found;
-}
+// Looks symbols up in the memory of this process, like somebody outside would. dlsym does not do:
+// it waits for the loader's lock, which the job may hold for long, and does not see a libpython
+// that was loaded with RTLD_LOCAL.
+class Symbols {
+ public:
+  // False when no object of this process has a Python in it.
+  bool Find() {
+    auto maps = process::Maps::Read(getpid());
+    if (!maps.ok()) return false;
+    const std::vector<process::Maps::Object> objects = maps->Objects();
+    auto exe = ReadLink("/proc/self/exe");
+    for (const auto& object : objects) {
+      if (exe.ok() && object.path == *exe) Add(object);  // its symbols come first, as for the loader
+    }
+    for (const Likely likely : {Likely::kByName, Likely::kOther}) {
+      for (const auto& object : objects) {
+        if (Has("Py_IsInitialized")) return true;
+        const bool by_name = object.path.find("python") != std::string::npos;
+        if (by_name == (likely == Likely::kByName) && IsPython(object)) Add(object);
+      }
+    }
+    return Has("Py_IsInitialized");
+  }
+
+  void* Address(const char* name) const {
+    for (const process::ElfImage& image : images_) {
+      auto address = image.FindSymbol(name);
+      if (address.ok()) return reinterpret_cast<void*>(address->address);
+    }
+    return nullptr;
+  }
+
+ private:
+  enum class Likely : std::uint8_t { kByName, kOther };
+
+  bool Has(const char* name) const { return Address(name) != nullptr; }
+
+  bool IsPython(const process::Maps::Object& object) const {
+    auto image = process::ElfImage::Load(memory_, {object.base});
+    return image.ok() && image->FindSymbol("Py_IsInitialized").ok();
+  }
+
+  void Add(const process::Maps::Object& object) {
+    auto image = process::ElfImage::Load(memory_, {object.base});
+    if (image.ok()) images_.push_back(std::move(*image));
+  }
+
+  const process::ProcessMemory memory_{getpid()};
+  std::vector<process::ElfImage> images_;
+};
 
 bool Load(PythonApi& api) {
-  void* library = FindLibrary();
-  if (library == nullptr && dlsym(RTLD_DEFAULT, "Py_IsInitialized") == nullptr) return false;
+  Symbols symbols;
+  if (!symbols.Find()) return false;
   bool complete = true;
   const auto find = [&](auto& member, const char* name, bool required) {
-    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(dlsym(library, name));
+    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(symbols.Address(name));
     if (required && member == nullptr) complete = false;
   };
 #define PROBING_REQUIRED(name) find(api.name, #name, true)
