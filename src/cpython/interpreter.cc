@@ -47,37 +47,38 @@ Result<Interpreter> Interpreter::Attach(pid_t pid) {
   return interpreter;
 }
 
-Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> memory, const process::Maps& maps,
-                                        pid_t pid) {
+Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> memory,
+                                        const process::Maps& maps, pid_t pid) {
   ASSIGN_OR_RETURN(Location location, Locate(*memory, maps));
   return Interpreter(std::move(memory), std::move(location), pid);
 }
 
 Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
-  ASSIGN_OR_RETURN(const auto interpreters, ReadStates(*memory_, location_));
+  ASSIGN_OR_RETURN(last_states_, ReadStates(*memory_, location_, last_states_));
+  RETURN_IF_ERROR(Identify(last_states_));
   Snapshot snapshot;
   snapshot.version = location_.version;
   snapshot.free_threaded = location_.offsets.free_threaded;
-
-  std::vector<ThreadState> states;
-  for (int number = 0; const InterpreterState& interpreter : interpreters) {
+  for (int number = 0; const InterpreterState& interpreter : last_states_) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
     for (const ThreadState& state : interpreter.threads) {
-      Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
+      const Identity& identity = identities_[state.address.address];
       Thread thread;
-      thread.frames = std::move(stack.frames);
-      thread.torn = stack.torn;
-      thread.truncated = stack.truncated;
+      thread.tid = identity.tid;
+      thread.name = identity.name;
       thread.has_gil = gil_holder == state.address;
       thread.interpreter = number;
+      thread.skipped = options.skip && options.skip(thread.tid);
+      if (!thread.skipped) {
+        Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
+        thread.frames = std::move(stack.frames);
+        thread.torn = stack.torn;
+        thread.truncated = stack.truncated;
+      }
+      if (thread.has_gil && !snapshot.gil_holder_tid) snapshot.gil_holder_tid = thread.tid;
       snapshot.threads.push_back(std::move(thread));
-      states.push_back(state);
     }
     ++number;
-  }
-  RETURN_IF_ERROR(Identify(states, snapshot.threads));
-  for (const Thread& thread : snapshot.threads) {
-    if (thread.has_gil && !snapshot.gil_holder_tid) snapshot.gil_holder_tid = thread.tid;
   }
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), [&](const Thread& a, const Thread& b) {
     return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
@@ -85,31 +86,31 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   return snapshot;
 }
 
-Result<void> Interpreter::Identify(const std::vector<ThreadState>& states, std::vector<Thread>& threads) {
-  if (pid_ == 0) {
-    for (std::size_t i = 0; i < states.size(); ++i) threads[i].tid = static_cast<pid_t>(states[i].native_id);
-    return {};
+Result<void> Interpreter::Identify(const std::vector<InterpreterState>& interpreters) {
+  std::vector<ThreadState> states;
+  for (const InterpreterState& interpreter : interpreters) {
+    states.insert(states.end(), interpreter.threads.begin(), interpreter.threads.end());
   }
   const bool all_known = std::all_of(states.begin(), states.end(), [&](const ThreadState& state) {
     const auto known = identities_.find(state.address.address);
     return known != identities_.end() && known->second.state == state;
   });
-  if (!all_known || identities_.size() != states.size()) {
+  if (all_known && identities_.size() == states.size()) return {};
+
+  std::vector<pid_t> ids;
+  if (pid_ != 0) {
     ASSIGN_OR_RETURN(const ThreadNumbers numbers, ReadThreadNumbers(pid_));
-    const std::vector<pid_t> ids = FindThreadIds(*memory_, states, numbers);
-    identities_.clear();
-    std::vector<RemoteAddress> alive;
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      alive.push_back(states[i].address);
-      identities_[states[i].address.address] = {states[i], ids[i], KernelName(pid_, ids[i])};
-    }
-    stacks_.Keep(alive);
+    ids = FindThreadIds(*memory_, states, numbers);
+  } else {
+    for (const ThreadState& state : states) ids.push_back(static_cast<pid_t>(state.native_id));
   }
+  identities_.clear();
+  std::vector<RemoteAddress> alive;
   for (std::size_t i = 0; i < states.size(); ++i) {
-    const Identity& identity = identities_[states[i].address.address];
-    threads[i].tid = identity.tid;
-    threads[i].name = identity.name;
+    alive.push_back(states[i].address);
+    identities_[states[i].address.address] = {states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : ""};
   }
+  stacks_.Keep(alive);
   return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -23,6 +24,9 @@ namespace probing::cpython {
 struct ReadOptions {
   std::size_t max_depth = 4096;  // innermost frames kept
   int attempts = 20;             // per thread, before it is called torn
+  // Asked just before a thread's stack would be read; true leaves it out. For those who read again
+  // and again, and know from elsewhere that a thread has not run since.
+  std::function<bool(pid_t tid)> skip;
 };
 
 class Interpreter {
@@ -50,13 +54,14 @@ class Interpreter {
     std::string name;
   };
 
-  // Fills in ids and names. /proc is asked only when threads came or went since the last time.
-  Result<void> Identify(const std::vector<ThreadState>& states, std::vector<Thread>& threads);
+  // Learns ids and names. /proc is asked only when threads came or went since the last time.
+  Result<void> Identify(const std::vector<InterpreterState>& interpreters);
 
   pid_t pid_;
   std::unique_ptr<const process::Memory> memory_;
   Location location_;
   StackReader stacks_;
+  std::vector<InterpreterState> last_states_;
   std::unordered_map<std::uint64_t, Identity> identities_;  // by the address of the thread state
 };
 

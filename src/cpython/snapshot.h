@@ -24,6 +24,7 @@ struct Thread {
   bool has_gil = false;
   std::vector<Frame> frames;  // innermost first; a generator or coroutine is where it is resumed
   bool torn = false;          // it ran too fast to be read consistently: frames is empty
+  bool skipped = false;       // ReadOptions::skip said so: frames is empty
   bool truncated = false;     // there are more frames than ReadOptions::max_depth, outermost left out
   int interpreter = 0;        // 0 is the newest; a process has more than one only if it made them
 };
@@ -31,7 +32,7 @@ struct Thread {
 struct Snapshot {
   Version version;
   bool free_threaded = false;
-  std::vector<Thread> threads;           // those that have a Python state, the process's first one first
+  std::vector<Thread> threads;          // those that have a Python state, the process's first one first
   std::optional<pid_t> gil_holder_tid;  // nothing: nobody has it, or there is none
 };
 

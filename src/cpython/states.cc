@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "cpython/block.h"
+#include "cpython/prefetched_memory.h"
 
 namespace probing::cpython {
 namespace {
@@ -15,11 +16,14 @@ constexpr std::size_t kMaxInterpreters = 1024;
 constexpr std::size_t kMaxThreads = 1 << 16;
 constexpr int kAttempts = 20;
 
-Error Changed() { return {Code::kFailed, "the list of Python threads changed while it was read", "try again"}; }
+Error Changed() {
+  return {Code::kFailed, "the list of Python threads changed while it was read", "try again"};
+}
 
 std::size_t EndOfFields(const Offsets::Thread& thread) {
   std::size_t end = 0;
-  for (const std::uint32_t field : {thread.next, thread.interpreter, thread.thread_id, thread.native_thread_id}) {
+  for (const std::uint32_t field :
+       {thread.next, thread.interpreter, thread.thread_id, thread.native_thread_id}) {
     if (field != kAbsent) end = std::max<std::size_t>(end, field + std::size_t{8});
   }
   return end;
@@ -27,8 +31,8 @@ std::size_t EndOfFields(const Offsets::Thread& thread) {
 
 Result<std::vector<ThreadState>> ReadThreads(const Memory& memory, const Offsets& offsets,
                                              RemoteAddress interpreter) {
-  ASSIGN_OR_RETURN(RemoteAddress at, memory.ReadValue(
-                                         (interpreter + offsets.interpreter.threads_head).As<RemoteAddress>()));
+  ASSIGN_OR_RETURN(RemoteAddress at,
+                   memory.ReadValue((interpreter + offsets.interpreter.threads_head).As<RemoteAddress>()));
   std::vector<ThreadState> threads;
   std::unordered_set<std::uint64_t> seen;
   while (at) {
@@ -57,7 +61,8 @@ Result<std::vector<InterpreterState>> TryToReadStates(const Memory& memory, cons
 }
 
 // null when nobody holds it.
-Result<RemoteAddress> ReadGilHolder(const Memory& memory, const Location& location, RemoteAddress interpreter) {
+Result<RemoteAddress> ReadGilHolder(const Memory& memory, const Location& location,
+                                    RemoteAddress interpreter) {
   if (location.current_thread) return memory.ReadValue(location.current_thread.As<RemoteAddress>());
   const Offsets& offsets = location.offsets;
   if (offsets.interpreter.gil == kAbsent) return RemoteAddress{};
@@ -65,24 +70,44 @@ Result<RemoteAddress> ReadGilHolder(const Memory& memory, const Location& locati
                    memory.ReadValue((interpreter + offsets.interpreter.gil).As<RemoteAddress>()));
   if (!gil) return RemoteAddress{};
   if (offsets.gil.enabled != kAbsent) {
-    ASSIGN_OR_RETURN(const std::int32_t enabled, memory.ReadValue((gil + offsets.gil.enabled).As<std::int32_t>()));
+    ASSIGN_OR_RETURN(const std::int32_t enabled,
+                     memory.ReadValue((gil + offsets.gil.enabled).As<std::int32_t>()));
     if (enabled == 0) return RemoteAddress{};
   }
-  ASSIGN_OR_RETURN(const std::int32_t locked, memory.ReadValue((gil + offsets.gil.locked).As<std::int32_t>()));
+  ASSIGN_OR_RETURN(const std::int32_t locked,
+                   memory.ReadValue((gil + offsets.gil.locked).As<std::int32_t>()));
   if (locked != 1) return RemoteAddress{};
   return memory.ReadValue((gil + offsets.gil.last_holder).As<RemoteAddress>());
 }
 
+// Every place TryToReadStates() looks at when nothing has changed since `last`.
+std::vector<PrefetchedMemory::Wanted> PlacesOf(const Location& location,
+                                               const std::vector<InterpreterState>& last) {
+  const std::size_t thread_bytes = EndOfFields(location.offsets.thread);
+  std::vector<PrefetchedMemory::Wanted> places{{location.first_interpreter, sizeof(RemoteAddress)}};
+  for (const InterpreterState& interpreter : last) {
+    const Offsets::Interpreter& fields = location.offsets.interpreter;
+    places.push_back({interpreter.address + fields.next, sizeof(RemoteAddress)});
+    places.push_back({interpreter.address + fields.threads_head, sizeof(RemoteAddress)});
+    for (const ThreadState& thread : interpreter.threads) places.push_back({thread.address, thread_bytes});
+  }
+  return places;
+}
+
 }  // namespace
 
-Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Location& location) {
-  auto states = TryToReadStates(memory, location);
+Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Location& location,
+                                                 const std::vector<InterpreterState>& last) {
+  PrefetchedMemory prefetched(memory);
+  if (!last.empty()) prefetched.Fetch(PlacesOf(location, last));
+  auto states = TryToReadStates(prefetched, location);
   for (int i = 1; i < kAttempts && !states.ok(); ++i) {
     if (states.error().code != Code::kFailed) break;  // the process is gone, or may not be read
     states = TryToReadStates(memory, location);
   }
   if (states.ok() && states->empty()) {
-    return Error{Code::kFailed, "Python is in this process but does not run (it starts or ends)", "try again"};
+    return Error{Code::kFailed, "Python is in this process but does not run (it starts or ends)",
+                 "try again"};
   }
   return states;
 }
