@@ -1,0 +1,31 @@
+// A profile as files other programs read. Pure functions; every name in them is escaped.
+//
+// `view` selects the samples of all of them; `view.title` is shown where the format has a place
+// for it.
+#pragma once
+
+#include <string>
+
+#include "flame/view.h"
+
+namespace probing::flame {
+
+// A flame graph that needs nothing else: tooltips, zoom by click, search. Opens in any browser.
+std::string ToSvg(const Profile& profile, const View& view);
+
+// The same as a page with a toolbar (search, reset, upside down), for big profiles.
+std::string ToHtml(const Profile& profile, const View& view);
+
+// "main (a.py:1);work (a.py:5) 42", a line per stack, sorted; what flamegraph.pl and inferno take.
+std::string ToCollapsed(const Profile& profile, const View& view);
+
+// https://www.speedscope.app: one timeline per thread.
+std::string ToSpeedscope(const Profile& profile, const View& view);
+
+// profile.proto, not compressed (`go tool pprof` takes both): samples, wall and CPU time.
+std::string ToPprof(const Profile& profile, const View& view);
+
+// The JSON of chrome://tracing and Perfetto: a slice for as long as a frame stays in a stack.
+std::string ToChromeTrace(const Profile& profile, const View& view);
+
+}  // namespace probing::flame

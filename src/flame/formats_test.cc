@@ -1,0 +1,191 @@
+#include "flame/formats.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "flame/escape.h"
+
+namespace probing::flame {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+Frame Python(std::string function, std::string file, int line, int first_line) {
+  return {FrameKind::kPython, std::move(function), std::move(file), line, first_line};
+}
+
+// main runs for 50 ms: 30 in work, 20 in rest; another thread sleeps all the time.
+Profile Small() {
+  Profile profile(10 * kMs, {});
+  const ThreadId main = profile.AddThread({100, 100, "python", "train"});
+  const ThreadId other = profile.AddThread({100, 101, "waiter", "train"});
+  const Frame module = Python("<module>", "/job/train.py", 9, 1);
+  for (int i = 0; i < 5; ++i) {
+    const Frame inner =
+        i < 3 ? Python("work", "/job/train.py", 20 + i, 20) : Python("rest", "/job/train.py", 30, 30);
+    profile.AddSample({i * 10 * kMs, 1, main, 0, true, true}, {inner, module});
+    profile.AddSample({i * 10 * kMs, 1, other, 0, false, false},
+                      {Python("wait", "/usr/lib/python3.11/threading.py", 320, 300)});
+  }
+  return profile;
+}
+
+// Everything that has a meaning in some format, and bytes that are no text at all.
+Profile Hostile() {
+  Profile profile(kMs, {});
+  const std::string name = "</title></script>]]><b a=\"'&\\;\n\x01\xff\xed\xa0\x80 名前 PROBING_DATA 7";
+  const ThreadId thread = profile.AddThread({1, 1, name, name});
+  profile.AddSample({0, 1, thread, 0, true, true}, {Python(name, "/x/" + name, 1, 1)});
+  return profile;
+}
+
+View All() {
+  View view;
+  view.shown = Shown::kAll;
+  return view;
+}
+
+// Enough of a check that tags match and nothing is unescaped: there is no XML parser here. The
+// integration tests have one.
+void ExpectBalanced(const std::string& xml) {
+  std::vector<std::string> open;
+  for (std::size_t at = 0; (at = xml.find('<', at)) != std::string::npos; ++at) {
+    if (xml.compare(at, 9, "<![CDATA[") == 0) {
+      at = xml.find("]]>", at);
+      ASSERT_NE(at, std::string::npos);
+      continue;
+    }
+    const std::size_t end = xml.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = xml.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find(' '));
+    if (tag.front() == '?' || tag.back() == '/') continue;
+    if (tag.front() != '/') {
+      open.push_back(name);
+    } else {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ("/" + open.back(), name);
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST(Collapsed, OneLinePerStackAndIdleThreadsAreLeftOut) {
+  EXPECT_EQ(ToCollapsed(Small(), {}),
+            "<module> (train.py:1);rest (train.py:30) 2\n"
+            "<module> (train.py:1);work (train.py:20) 3\n");
+}
+
+TEST(Collapsed, IdleThreadsAndGroupsWhenAskedFor) {
+  View view = All();
+  view.by_thread = true;
+  view.by_process = true;
+  view.by_line = true;
+  EXPECT_EQ(ToCollapsed(Small(), view),
+            "process 100 train;thread 100 python;<module> (train.py:9);rest (train.py:30) 2\n"
+            "process 100 train;thread 100 python;<module> (train.py:9);work (train.py:20) 1\n"
+            "process 100 train;thread 100 python;<module> (train.py:9);work (train.py:21) 1\n"
+            "process 100 train;thread 100 python;<module> (train.py:9);work (train.py:22) 1\n"
+            "process 100 train;thread 101 waiter;wait (threading.py:320) 5\n");
+}
+
+TEST(Collapsed, AHostileNameIsOneFrameOfOneLine) {
+  const std::string text = ToCollapsed(Hostile(), {});
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_EQ(std::count(text.begin(), text.end(), ';'), 0);
+  EXPECT_TRUE(text.ends_with(" 1\n"));
+}
+
+TEST(Svg, NamesSharesAndFilesAreInIt) {
+  View view;
+  view.title = "train <1>";
+  const std::string svg = ToSvg(Small(), view);
+  EXPECT_NE(svg.find("work (train.py:20): 3 samples, 60.00%\n/job/train.py"), std::string::npos);
+  EXPECT_NE(svg.find("train &lt;1&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("wait ("), std::string::npos);
+  EXPECT_EQ(svg, ToSvg(Small(), view));
+  ExpectBalanced(svg);
+}
+
+TEST(Svg, HostileNamesStayText) {
+  const std::string svg = ToSvg(Hostile(), {});
+  ExpectBalanced(svg);
+  EXPECT_EQ(svg.find("<b "), std::string::npos);
+  EXPECT_EQ(svg.find('\x01'), std::string::npos);
+  EXPECT_TRUE(IsValidUtf8(svg));
+}
+
+TEST(Svg, NothingSeenIsStillAPicture) { ExpectBalanced(ToSvg(Profile(kMs, {}), {})); }
+
+TEST(Html, HostileNamesStayInTheirScript) {
+  const std::string html = ToHtml(Hostile(), {});
+  const std::size_t start = html.find("id=\"data\">") + 10;
+  const std::size_t end = html.find("</script>", start);
+  const nlohmann::json data = nlohmann::json::parse(html.substr(start, end - start), nullptr, false);
+  ASSERT_TRUE(data.is_object());
+  EXPECT_EQ(data["boxes"].size(), 2U);
+  EXPECT_TRUE(html.ends_with("</html>\n"));
+}
+
+TEST(Speedscope, OneTimelinePerThread) {
+  const nlohmann::json json = nlohmann::json::parse(ToSpeedscope(Small(), All()), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  ASSERT_EQ(json["profiles"].size(), 2U);
+  const nlohmann::json& main = json["profiles"][0];
+  EXPECT_EQ(main["name"], "thread 100 python (process 100 train)");
+  EXPECT_EQ(main["samples"].size(), main["weights"].size());
+  EXPECT_DOUBLE_EQ(main["endValue"], 0.05);
+  EXPECT_EQ(json["profiles"][1]["weights"], nlohmann::json::array({0.05}));
+  EXPECT_EQ(json["shared"]["frames"][0]["name"], "<module>");
+}
+
+TEST(Speedscope, HostileNamesAreValidJson) {
+  EXPECT_TRUE(nlohmann::json::parse(ToSpeedscope(Hostile(), {}), nullptr, false).is_object());
+}
+
+TEST(ChromeTrace, FramesThatStayAreOneSlice) {
+  const nlohmann::json json = nlohmann::json::parse(ToChromeTrace(Small(), {}), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  std::map<std::string, std::pair<double, double>> slices;
+  for (const nlohmann::json& event : json["traceEvents"]) {
+    if (event["ph"] == "X") slices[event["name"]] = {event["ts"], event["dur"]};
+  }
+  EXPECT_EQ(slices.size(), 3U);
+  EXPECT_EQ(slices["<module>"], std::pair(0.0, 50000.0));
+  EXPECT_EQ(slices["work"], std::pair(0.0, 30000.0));
+  EXPECT_EQ(slices["rest"], std::pair(30000.0, 20000.0));
+}
+
+TEST(ChromeTrace, HostileNamesAreValidJson) {
+  EXPECT_TRUE(nlohmann::json::parse(ToChromeTrace(Hostile(), {}), nullptr, false).is_object());
+}
+
+TEST(Pprof, TheFirstFieldsAreWhatTheFormatSays) {
+  const std::string bytes = ToPprof(Small(), {});
+  // sample_type {type: 1, unit: 2}, {3, 4}, {5, 4}: indices into the string table.
+  EXPECT_EQ(bytes.substr(0, 18),
+            std::string("\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x0a\x04\x08\x05\x10\x04"));
+  // The string table is the last field; its entries have the tag 6 << 3 | 2.
+  EXPECT_NE(bytes.find("2\x07"
+                       "samples2\x05"
+                       "count2\x04"
+                       "wall2\x0b"
+                       "nanoseconds2\x03"
+                       "cpu"),
+            std::string::npos);
+}
+
+TEST(Escape, WhatIsNoUtf8BecomesTheReplacementCharacter) {
+  EXPECT_EQ(ValidUtf8("a\xff"
+                      "b"),
+            "a\xef\xbf\xbd"
+            "b");
+  EXPECT_EQ(ValidUtf8("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(ValidUtf8("名前"), "名前");
+  EXPECT_EQ(ValidUtf8("\xe5\x90"), "\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+}  // namespace
+}  // namespace probing::flame

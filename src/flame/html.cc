@@ -1,0 +1,48 @@
+#include <string_view>
+
+#include "flame/escape.h"
+#include "flame/formats.h"
+#include "flame/script_source.h"
+#include "flame/tree.h"
+
+namespace probing::flame {
+namespace {
+
+std::string TreeJson(const Tree& tree) {
+  std::string json = "{\"total\":" + std::to_string(tree.total_ticks) +
+                     ",\"depth\":" + std::to_string(tree.depth) + ",\"entries\":[";
+  for (std::size_t i = 0; i < tree.entries.size(); ++i) {
+    const Entry& entry = tree.entries[i];
+    json += (i == 0 ? "\n[" : ",\n[") + JsonText(entry.label) + "," + JsonText(entry.file) + ",\"" +
+            entry.colour + "\"]";
+  }
+  json += "],\"boxes\":[";
+  for (std::size_t i = 0; i < tree.boxes.size(); ++i) {
+    const Box& box = tree.boxes[i];
+    json += (i == 0 ? "\n[" : ",\n[") + std::to_string(box.entry) + "," + std::to_string(box.depth) + "," +
+            std::to_string(box.start) + "," + std::to_string(box.ticks) + "]";
+  }
+  return json + "]}";
+}
+
+}  // namespace
+
+std::string ToHtml(const Profile& profile, const View& view) {
+  // The page in one pass: what is put in is never looked at again.
+  constexpr std::string_view kTitle = "PROBING_TITLE";
+  constexpr std::string_view kData = "PROBING_DATA";
+  const std::string title = XmlText(view.title);
+  const std::string data = TreeJson(BuildTree(profile, view));
+  std::string html;
+  for (std::string_view rest = kHtmlPage; !rest.empty();) {
+    const std::size_t next = rest.find("PROBING_");
+    html += rest.substr(0, next);
+    if (next == std::string_view::npos) break;
+    rest.remove_prefix(next);
+    html += rest.starts_with(kTitle) ? title : data;
+    rest.remove_prefix(rest.starts_with(kTitle) ? kTitle.size() : kData.size());
+  }
+  return html;
+}
+
+}  // namespace probing::flame

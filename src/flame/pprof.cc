@@ -1,0 +1,142 @@
+// profile.proto of github.com/google/pprof, written by hand: the format is four kinds of records.
+
+#include <map>
+#include <unordered_map>
+
+#include "flame/formats.h"
+
+namespace probing::flame {
+namespace {
+
+// One protobuf message under construction. Fields with the value 0 are left out, as usual.
+class Message {
+ public:
+  void Number(int field, std::uint64_t value) {
+    if (value == 0) return;
+    Tag(field, 0);
+    Varint(value);
+  }
+  void Bytes(int field, const std::string& value) {
+    Tag(field, 2);
+    Varint(value.size());
+    bytes_ += value;
+  }
+  void Packed(int field, const std::vector<std::uint64_t>& values) {
+    Message packed;
+    for (const std::uint64_t value : values) packed.Varint(value);
+    Bytes(field, packed.bytes_);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Tag(int field, unsigned wire_type) { Varint(static_cast<unsigned>(field) << 3U | wire_type); }
+  void Varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+class Strings {
+ public:
+  std::uint64_t Id(const std::string& text) {
+    const auto [found, is_new] = ids_.try_emplace(text, list_.size());
+    if (is_new) list_.push_back(text);
+    return found->second;
+  }
+  const std::vector<std::string>& all() const { return list_; }
+
+ private:
+  std::vector<std::string> list_{""};  // the format wants it first
+  std::unordered_map<std::string, std::uint64_t> ids_{{"", 0}};
+};
+
+std::string ValueType(Strings& strings, const std::string& type, const std::string& unit) {
+  Message message;
+  message.Number(1, strings.Id(type));
+  message.Number(2, strings.Id(unit));
+  return message.bytes();
+}
+
+std::string Label(Strings& strings, const std::string& key, const std::string& value) {
+  Message label;
+  label.Number(1, strings.Id(key));
+  label.Number(2, strings.Id(value));
+  return label.bytes();
+}
+
+std::string Label(Strings& strings, const std::string& key, pid_t value) {
+  Message label;
+  label.Number(1, strings.Id(key));
+  label.Number(3, static_cast<std::uint64_t>(value));
+  return label.bytes();
+}
+
+// Locations and functions are numbered from 1 in the order of the profile's frames; a function is
+// there once per line it was seen at, which readers put together by its name and start.
+void AddFrames(const Profile& profile, Strings& strings, Message& out) {
+  for (std::size_t i = 0; i < profile.frames().size(); ++i) {
+    const Frame& frame = profile.frames()[i];
+    Message line;
+    line.Number(1, i + 1);
+    line.Number(2, static_cast<std::uint64_t>(frame.line > 0 ? frame.line : frame.first_line));
+    Message location;
+    location.Number(1, i + 1);
+    location.Bytes(4, line.bytes());
+    out.Bytes(4, location.bytes());
+
+    Message function;
+    function.Number(1, i + 1);
+    function.Number(2, strings.Id(frame.function));
+    function.Number(3, strings.Id(frame.function));
+    function.Number(4, strings.Id(frame.file));
+    function.Number(5, static_cast<std::uint64_t>(frame.first_line));
+    out.Bytes(5, function.bytes());
+  }
+}
+
+struct Ticks {
+  std::uint64_t all = 0;
+  std::uint64_t on_cpu = 0;
+};
+
+}  // namespace
+
+std::string ToPprof(const Profile& profile, const View& view) {
+  std::map<std::pair<ThreadId, StackId>, Ticks> folded;
+  for (const Sample& sample : profile.samples()) {
+    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    Ticks& ticks = folded[{sample.thread, sample.stack}];
+    ticks.all += sample.ticks;
+    if (sample.on_cpu) ticks.on_cpu += sample.ticks;
+  }
+  const auto period_ns = static_cast<std::uint64_t>(profile.period_ns());
+  Strings strings;
+  Message out;
+  out.Bytes(1, ValueType(strings, "samples", "count"));
+  out.Bytes(1, ValueType(strings, "wall", "nanoseconds"));
+  out.Bytes(1, ValueType(strings, "cpu", "nanoseconds"));
+  for (const auto& [key, ticks] : folded) {
+    const Thread& thread = profile.threads()[key.first];
+    std::vector<std::uint64_t> locations;  // innermost first
+    for (StackId stack = key.second; stack != kEmptyStack; stack = profile.stacks()[stack].caller) {
+      locations.push_back(profile.stacks()[stack].frame + std::uint64_t{1});
+    }
+    Message sample;
+    sample.Packed(1, locations);
+    sample.Packed(2, {ticks.all, ticks.all * period_ns, ticks.on_cpu * period_ns});
+    sample.Bytes(3, Label(strings, "process", thread.pid));
+    sample.Bytes(3, Label(strings, "tid", thread.tid));
+    sample.Bytes(3, Label(strings, "thread", thread.name));
+    out.Bytes(2, sample.bytes());
+  }
+  AddFrames(profile, strings, out);
+  out.Bytes(11, ValueType(strings, "wall", "nanoseconds"));
+  out.Number(12, period_ns);
+  out.Number(13, strings.Id(view.title));
+  for (const std::string& text : strings.all()) out.Bytes(6, text);
+  return out.bytes();
+}
+
+}  // namespace probing::flame

@@ -1,0 +1,82 @@
+#include "flame/profile.h"
+
+#include <gtest/gtest.h>
+
+#include "flame/view.h"
+
+namespace probing::flame {
+namespace {
+
+constexpr std::int64_t kPeriodNs = 1000;
+
+std::vector<Frame> StackOf(const std::string& innermost) {
+  return {{FrameKind::kPython, innermost, "a.py", 1, 1}, {FrameKind::kPython, "main", "a.py", 2, 1}};
+}
+
+Sample At(int tick, ThreadId thread, std::uint32_t ticks = 1) {
+  return {tick * kPeriodNs, ticks, thread, 0, true, false};
+}
+
+TEST(Profile, EqualStacksAreStoredOnce) {
+  Profile profile(kPeriodNs, {});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  for (int i = 0; i < 100; ++i) profile.AddSample(At(i, thread), StackOf(i % 2 == 0 ? "even" : "odd"));
+  EXPECT_EQ(profile.frames().size(), 3U);
+  EXPECT_EQ(profile.stacks().size(), 4U);
+  EXPECT_EQ(profile.samples().size(), 100U);
+}
+
+TEST(Profile, ASampleThatGoesOnGrowsAndAGapStartsANewOne) {
+  Profile profile(kPeriodNs, {});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  profile.AddSample(At(0, thread), StackOf("f"));
+  profile.RepeatSample(At(1, thread));
+  profile.RepeatSample(At(2, thread, 3));
+  profile.RepeatSample(At(7, thread));
+  ASSERT_EQ(profile.samples().size(), 2U);
+  EXPECT_EQ(profile.samples()[0].ticks, 5U);
+  EXPECT_EQ(profile.samples()[1].start_ns, 7 * kPeriodNs);
+  EXPECT_EQ(profile.FramesOf(profile.samples()[1].stack).size(), 2U);
+}
+
+TEST(Profile, TheOldestSamplesMakeRoomAndAreCounted) {
+  Profile profile(kPeriodNs, {.samples = 10, .table_bytes = 1 << 20});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  for (int i = 0; i < 25; ++i) profile.AddSample(At(i, thread), StackOf(std::to_string(i)));
+  EXPECT_EQ(profile.samples().size(), 10U);
+  EXPECT_EQ(profile.samples().front().start_ns, 15 * kPeriodNs);
+  EXPECT_EQ(profile.losses().dropped, 15U);
+}
+
+TEST(Profile, NamesWithoutEndStayWithinTheLimit) {
+  Profile profile(kPeriodNs, {.samples = 1 << 20, .table_bytes = 100'000});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  for (int i = 0; i < 10'000; ++i) {
+    profile.AddSample(At(i, thread), StackOf("generated_" + std::to_string(i)));
+    ASSERT_LT(profile.frames().size(), 1200U);
+  }
+  EXPECT_GT(profile.losses().dropped, 0U);
+  const Sample& last = profile.samples().back();
+  EXPECT_EQ(profile.frames()[profile.FramesOf(last.stack).back()].function, "generated_9999");
+}
+
+TEST(Profile, ThreadsThatEndedGiveTheirPlaceAwayOnceNoSampleNeedsIt) {
+  Profile profile(kPeriodNs, {.samples = 5, .table_bytes = 1 << 20});
+  for (int i = 0; i < 1000; ++i) {
+    const ThreadId thread = profile.AddThread({1, i, "a", "p"});
+    profile.AddSample(At(i, thread), StackOf("f"));
+    profile.EndThread(thread);
+  }
+  EXPECT_LT(profile.threads().size(), 10U);
+  EXPECT_EQ(profile.threads()[profile.samples().back().thread].tid, 999);
+}
+
+TEST(View, FilesOfPackagesKeepTheirPackage) {
+  EXPECT_EQ(ShortFile("/v/lib/python3.11/site-packages/torch/nn/a.py"), "torch/nn/a.py");
+  EXPECT_EQ(ShortFile("/usr/lib/python3.11/json/decoder.py"), "json/decoder.py");
+  EXPECT_EQ(ShortFile("/job/train.py"), "train.py");
+  EXPECT_EQ(ShortFile("<string>"), "<string>");
+}
+
+}  // namespace
+}  // namespace probing::flame

@@ -1,0 +1,66 @@
+#include <map>
+
+#include "flame/escape.h"
+#include "flame/formats.h"
+
+namespace probing::flame {
+namespace {
+
+std::string Seconds(std::int64_t ns) {
+  const std::string digits = std::to_string(ns % 1'000'000'000 + 1'000'000'000);
+  return std::to_string(ns / 1'000'000'000) + "." + digits.substr(1);
+}
+
+std::string FrameJson(const View& view, const Frame& frame) {
+  std::string json = "{\"name\":" + JsonText(frame.function);
+  if (!frame.file.empty()) json += ",\"file\":" + JsonText(frame.file);
+  const int line = view.by_line ? frame.line : frame.first_line;
+  if (line > 0) json += ",\"line\":" + std::to_string(line);
+  return json + "}";
+}
+
+// The sampled profile of one thread.
+struct Timeline {
+  std::string samples;
+  std::string weights;
+  std::int64_t total_ns = 0;
+};
+
+std::string TimelineJson(const Thread& thread, const Timeline& timeline) {
+  const std::string name = "thread " + std::to_string(thread.tid) + " " + thread.name + " (process " +
+                           std::to_string(thread.pid) + " " + thread.process + ")";
+  return "{\"type\":\"sampled\",\"name\":" + JsonText(name) +
+         ",\"unit\":\"seconds\",\"startValue\":0,\"endValue\":" + Seconds(timeline.total_ns) +
+         ",\"samples\":[" + timeline.samples + "],\"weights\":[" + timeline.weights + "]}";
+}
+
+}  // namespace
+
+std::string ToSpeedscope(const Profile& profile, const View& view) {
+  std::map<ThreadId, Timeline> timelines;
+  for (const Sample& sample : profile.samples()) {
+    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    Timeline& timeline = timelines[sample.thread];
+    const char* comma = timeline.samples.empty() ? "" : ",";
+    std::string stack;
+    for (const FrameId frame : profile.FramesOf(sample.stack)) {
+      stack += (stack.empty() ? "" : ",") + std::to_string(frame);
+    }
+    timeline.samples += comma + ("[" + stack + "]");
+    timeline.weights += comma + Seconds(profile.DurationNs(sample));
+    timeline.total_ns += profile.DurationNs(sample);
+  }
+  std::string frames;
+  for (const Frame& frame : profile.frames())
+    frames += (frames.empty() ? "" : ",\n") + FrameJson(view, frame);
+  std::string profiles;
+  for (const auto& [thread, timeline] : timelines) {
+    profiles += (profiles.empty() ? "" : ",\n") + TimelineJson(profile.threads()[thread], timeline);
+  }
+  return "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\":\"probing\",\n"
+         "\"name\":" +
+         JsonText(view.title) + ",\n\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[\n" + frames +
+         "\n]},\n\"profiles\":[\n" + profiles + "\n]}\n";
+}
+
+}  // namespace probing::flame

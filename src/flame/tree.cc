@@ -1,0 +1,158 @@
+#include "flame/tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+namespace probing::flame {
+namespace {
+
+// std::hash may differ between builds; a picture must not.
+std::uint32_t Fnv1a(std::string_view text) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+std::string ColourFromHsl(double hue, double saturation, double lightness) {
+  const double chroma = saturation * std::min(lightness, 1 - lightness);
+  const auto channel = [&](int n) {
+    const double k = std::fmod(n + hue / 30, 12);
+    const double value = lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
+    return static_cast<int>(std::lround(255 * value));
+  };
+  std::array<char, 40> text;
+  std::snprintf(text.data(), text.size(), "#%02x%02x%02x", channel(0), channel(8), channel(4));
+  return text.data();
+}
+
+// One hue per module, so that a library is seen at a glance; the function shifts the lightness.
+std::string ColourOf(const Frame& frame) {
+  if (frame.kind == FrameKind::kGroup) return "#d8d8d8";
+  const double lightness = 0.64 + Fnv1a(frame.function) % 12 / 100.0;
+  if (frame.kind == FrameKind::kNative) return ColourFromHsl(210, 0.2, lightness);
+  const std::string file = ShortFile(frame.file);
+  const std::string_view module = std::string_view(file).substr(0, file.find('/'));
+  return ColourFromHsl(Fnv1a(module) % 360, 0.65, lightness);
+}
+
+// Functions are the same when everything is that the label could show.
+using Identity = std::tuple<FrameKind, std::string_view, std::string_view, int>;
+
+class Builder {
+ public:
+  Builder(const Profile& profile, const View& view) : profile_(profile), view_(view) {
+    entry_by_frame_.resize(profile.frames().size());
+    for (std::size_t i = 0; i < entry_by_frame_.size(); ++i)
+      entry_by_frame_[i] = EntryOf(profile.frames()[i]);
+  }
+
+  Tree Build() {
+    const std::size_t root = AddEntry({FrameKind::kGroup, "all", ""});
+    nodes_.push_back({root, 0, {}});
+    for (const FoldedStack& folded : Fold(profile_, view_)) Insert(folded);
+    Place();
+    return std::move(tree_);
+  }
+
+ private:
+  struct Node {
+    std::size_t entry;
+    std::uint64_t ticks;
+    std::map<std::size_t, std::size_t> children;  // entry → node
+  };
+
+  std::size_t AddEntry(const Frame& frame) {
+    tree_.entries.push_back({Label(view_, frame), frame.file, ColourOf(frame)});
+    return tree_.entries.size() - 1;
+  }
+
+  // `frame` must live as long as the builder.
+  std::size_t EntryOf(const Frame& frame) {
+    const Identity identity{frame.kind, frame.function, frame.file,
+                            view_.by_line ? frame.line : frame.first_line};
+    const auto [found, is_new] = entry_ids_.try_emplace(identity, 0);
+    if (is_new) found->second = AddEntry(frame);
+    return found->second;
+  }
+
+  const std::vector<std::size_t>& GroupEntries(ThreadId thread) {
+    const auto [found, is_new] = group_entries_.try_emplace(thread);
+    if (is_new) {
+      for (const Frame& group : GroupsOf(view_, profile_.threads()[thread])) {
+        const auto [known, is_new_name] = group_ids_.try_emplace(group.function, 0);
+        if (is_new_name) known->second = AddEntry(group);
+        found->second.push_back(known->second);
+      }
+    }
+    return found->second;
+  }
+
+  std::size_t Child(std::size_t node, std::size_t entry, std::uint64_t ticks) {
+    const auto [found, is_new] = nodes_[node].children.try_emplace(entry, nodes_.size());
+    const std::size_t child = found->second;
+    if (is_new) nodes_.push_back({entry, 0, {}});
+    nodes_[child].ticks += ticks;
+    return child;
+  }
+
+  void Insert(const FoldedStack& folded) {
+    std::size_t node = 0;
+    nodes_[node].ticks += folded.ticks;
+    for (const std::size_t entry : GroupEntries(folded.thread)) node = Child(node, entry, folded.ticks);
+    for (const FrameId frame : profile_.FramesOf(folded.stack)) {
+      node = Child(node, entry_by_frame_[frame], folded.ticks);
+    }
+  }
+
+  // Without recursion: stacks may be thousands of frames deep.
+  void Place() {
+    tree_.total_ticks = nodes_[0].ticks;
+    struct Pending {
+      std::size_t node;
+      std::size_t depth;
+      std::uint64_t start;
+    };
+    std::vector<Pending> pending{{0, 0, 0}};
+    while (!pending.empty()) {
+      const Pending now = pending.back();
+      pending.pop_back();
+      const Node& node = nodes_[now.node];
+      tree_.boxes.push_back({node.entry, now.depth, now.start, node.ticks});
+      tree_.depth = std::max(tree_.depth, now.depth);
+      std::vector<std::size_t> children;
+      for (const auto& [entry, child] : node.children) children.push_back(child);
+      std::sort(children.begin(), children.end(), [&](std::size_t a, std::size_t b) {
+        const Entry& left = tree_.entries[nodes_[a].entry];
+        const Entry& right = tree_.entries[nodes_[b].entry];
+        return std::tie(left.label, left.file) < std::tie(right.label, right.file);
+      });
+      std::uint64_t start = now.start;
+      const std::size_t first = pending.size();
+      for (const std::size_t child : children) {
+        pending.push_back({child, now.depth + 1, start});
+        start += nodes_[child].ticks;
+      }
+      std::reverse(pending.begin() + static_cast<std::ptrdiff_t>(first), pending.end());
+    }
+  }
+
+  const Profile& profile_;
+  const View& view_;
+  Tree tree_;
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> entry_by_frame_;
+  std::map<Identity, std::size_t> entry_ids_;
+  std::map<std::string, std::size_t> group_ids_;
+  std::map<ThreadId, std::vector<std::size_t>> group_entries_;
+};
+
+}  // namespace
+
+Tree BuildTree(const Profile& profile, const View& view) { return Builder(profile, view).Build(); }
+
+}  // namespace probing::flame

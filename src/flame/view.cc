@@ -1,0 +1,63 @@
+#include "flame/view.h"
+
+#include <unordered_map>
+
+namespace probing::flame {
+
+bool IsShown(const View& view, const Sample& sample) {
+  switch (view.shown) {
+    case Shown::kActive:
+      return sample.on_cpu || sample.has_gil;
+    case Shown::kGil:
+      return sample.has_gil;
+    case Shown::kAll:
+      break;
+  }
+  return true;
+}
+
+std::string ShortFile(const std::string& file) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    const std::size_t at = file.rfind(folder);
+    if (at != std::string::npos) return file.substr(at + folder.size());
+  }
+  // The standard library: /usr/lib/python3.11/json/decoder.py.
+  const std::size_t library = file.rfind("/lib/python3");
+  const std::size_t package = library == std::string::npos ? library : file.find('/', library + 5);
+  if (package != std::string::npos) return file.substr(package + 1);
+  return file.substr(file.rfind('/') + 1);
+}
+
+std::string Label(const View& view, const Frame& frame) {
+  if (frame.file.empty()) return frame.function;
+  std::string label = frame.function + " (" + ShortFile(frame.file);
+  const int line = view.by_line ? frame.line : frame.first_line;
+  if (line > 0) label += ":" + std::to_string(line);
+  return label + ")";
+}
+
+std::vector<Frame> GroupsOf(const View& view, const Thread& thread) {
+  std::vector<Frame> groups;
+  if (view.by_process) {
+    groups.push_back({FrameKind::kGroup, "process " + std::to_string(thread.pid) + " " + thread.process, ""});
+  }
+  if (view.by_thread) {
+    groups.push_back({FrameKind::kGroup, "thread " + std::to_string(thread.tid) + " " + thread.name, ""});
+  }
+  return groups;
+}
+
+std::vector<FoldedStack> Fold(const Profile& profile, const View& view) {
+  std::vector<FoldedStack> folded;
+  std::unordered_map<std::uint64_t, std::size_t> index;
+  for (const Sample& sample : profile.samples()) {
+    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    const std::uint64_t key = std::uint64_t{sample.thread} << 32U | sample.stack;
+    const auto [found, is_new] = index.try_emplace(key, folded.size());
+    if (is_new) folded.push_back({sample.thread, sample.stack, 0});
+    folded[found->second].ticks += sample.ticks;
+  }
+  return folded;
+}
+
+}  // namespace probing::flame
