@@ -32,12 +32,12 @@ if(PROBING_TESTS)
 endif()
 
 # probing_library(NAME [EXCEPTIONS] DEPS dep…)
-# A static library of all *.cc here except tests, fuzzers and main.cc. Without EXCEPTIONS the
+# A static library of all *.cc here and below except tests, fuzzers and main.cc. Without EXCEPTIONS the
 # code can go into a target: nothing in it throws, and a thread that Python ends with
 # pthread_exit can be unwound through it. x_test.cc files become the test program NAME_test.
 function(probing_library NAME)
   cmake_parse_arguments(ARG "EXCEPTIONS" "" "DEPS" ${ARGN})
-  file(GLOB SOURCES CONFIGURE_DEPENDS *.cc)
+  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS *.cc)
   set(TESTS ${SOURCES})
   list(FILTER TESTS INCLUDE REGEX "_test\\.cc$")
   list(FILTER SOURCES EXCLUDE REGEX "(_test|_fuzzer|/main)\\.cc$")

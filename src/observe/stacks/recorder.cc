@@ -1,0 +1,106 @@
+#include "observe/stacks/recorder.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "observe/stacks/descendants.h"
+
+namespace probing::observe {
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::int64_t kMaxWaitNs = kSecondNs / 10;
+constexpr std::int64_t kLookForChildrenNs = kSecondNs / 10;
+constexpr std::int64_t kPatienceNs = kSecondNs / 2;  // with a process that cannot be read for the moment
+constexpr std::int64_t kStrangerNs = 3 * kSecondNs;  // a child may become Python by exec until then
+constexpr std::int64_t kLongestDelayNs = kSecondNs;  // beyond it nobody knows what a sample stands for
+
+// Two files stay open per thread; 1024, the usual limit, is 500 threads.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::int64_t PeriodNs(double hz) {
+  return static_cast<std::int64_t>(kSecondNs / std::clamp(hz, 1e-3, kMaxHz));
+}
+
+}  // namespace
+
+Recorder::Recorder(pid_t pid, const RecorderOptions& options)
+    : pid_(pid),
+      options_(options),
+      profile_(PeriodNs(options.hz), options.limits),
+      started_ns_(MonotonicNs()),
+      next_tick_ns_(started_ns_) {}
+
+Result<Recorder> Recorder::Start(pid_t pid, const RecorderOptions& options) {
+  RaiseFileLimit();
+  ASSIGN_OR_RETURN(ProcessSampler sampler, ProcessSampler::Attach(pid));
+  Recorder recorder(pid, options);
+  recorder.samplers_.emplace(pid, Running{std::move(sampler)});
+  return recorder;
+}
+
+void Recorder::Wait() const {
+  const std::int64_t until_ns = std::min(next_tick_ns_, MonotonicNs() + kMaxWaitNs);
+  const timespec until{static_cast<time_t>(until_ns / kSecondNs), static_cast<long>(until_ns % kSecondNs)};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+}
+
+bool Recorder::Sample() {
+  const std::int64_t now_ns = MonotonicNs();
+  if (options_.follow_children && now_ns >= next_look_ns_) Follow(now_ns);
+  if (now_ns < next_tick_ns_) return !samplers_.empty();
+  const std::int64_t late_ns = now_ns - next_tick_ns_;
+  const std::int64_t missed = late_ns / profile_.period_ns();
+  profile_.losses().missed += static_cast<std::uint64_t>(missed);
+  // After a long pause (this process was stopped) the sample stands for itself only.
+  const bool paused = late_ns > kLongestDelayNs && missed > 0;
+  Tick tick{next_tick_ns_, static_cast<std::uint32_t>(missed + 1)};
+  if (paused) tick = {next_tick_ns_ + missed * profile_.period_ns(), 1};
+  next_tick_ns_ += (missed + 1) * profile_.period_ns();
+  SampleAll(tick);
+  ++samples_taken_;
+  return !samplers_.empty();
+}
+
+void Recorder::SampleAll(const Tick& tick) {
+  for (auto entry = samplers_.begin(); entry != samplers_.end();) {
+    Running& running = entry->second;
+    const Result<void> sampled = running.sampler.Sample(tick, profile_);
+    if (sampled.ok()) {
+      running.failing_since_ns = 0;
+      ++entry;
+      continue;
+    }
+    if (running.failing_since_ns == 0) running.failing_since_ns = tick.start_ns;
+    if (sampled.error().code == Code::kFailed && tick.start_ns - running.failing_since_ns < kPatienceNs) {
+      ++entry;
+      continue;
+    }
+    ended_ = sampled.error();
+    running.sampler.Leave(profile_);
+    entry = samplers_.erase(entry);
+  }
+}
+
+void Recorder::Follow(std::int64_t now_ns) {
+  next_look_ns_ = now_ns + kLookForChildrenNs;
+  for (const pid_t child : FindDescendants(pid_)) {
+    if (samplers_.contains(child)) continue;
+    const auto [stranger, is_new] = strangers_.try_emplace(child, now_ns);
+    if (now_ns - stranger->second > kStrangerNs) continue;
+    auto sampler = ProcessSampler::Attach(child);
+    if (!sampler.ok()) continue;
+    samplers_.emplace(child, Running{std::move(*sampler)});
+    strangers_.erase(stranger);
+  }
+}
+
+}  // namespace probing::observe

@@ -1,0 +1,73 @@
+// Recorder: fills a profile with samples of a process, and of its children if asked.
+//
+//   ASSIGN_OR_RETURN(auto recorder, Recorder::Start(pid, {.hz = 100}));
+//   while (!stop && recorder.Sample()) recorder.Wait();
+//
+// Ticks are points in time, so a late sample does not delay the next one; ticks that were missed
+// are counted, and the sample after them stands for them. Not thread-safe: whoever reads the
+// profile from another thread locks around Sample().
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "flame/profile.h"
+#include "observe/stacks/process_sampler.h"
+
+namespace probing::observe {
+
+inline constexpr double kMaxHz = 1000;
+
+struct RecorderOptions {
+  double hz = 100;  // at most kMaxHz
+  bool follow_children = false;
+  flame::Profile::Limits limits;
+};
+
+class Recorder {
+ public:
+  // Fails when `pid` itself cannot be sampled; children that cannot are left out.
+  static Result<Recorder> Start(pid_t pid, const RecorderOptions& options);
+
+  // Samples every process if a tick is due. False: there is nothing left to sample (see ended()).
+  bool Sample();
+
+  // Sleeps until the next tick, but not longer than a tenth of a second and not through signals.
+  void Wait() const;
+
+  const flame::Profile& profile() const { return profile_; }
+  std::int64_t started_ns() const { return started_ns_; }         // monotonic
+  std::uint64_t samples_taken() const { return samples_taken_; }  // of all threads at once
+  std::size_t processes() const { return samplers_.size(); }
+  // Why the last process could not be sampled any more.
+  const std::optional<Error>& ended() const { return ended_; }
+
+ private:
+  struct Running {
+    ProcessSampler sampler;
+    std::int64_t failing_since_ns = 0;  // 0: the last sample was fine
+  };
+
+  Recorder(pid_t pid, const RecorderOptions& options);
+
+  void SampleAll(const Tick& tick);
+  // Starts to sample children that came since the last look.
+  void Follow(std::int64_t now_ns);
+
+  pid_t pid_;
+  RecorderOptions options_;
+  flame::Profile profile_;
+  std::int64_t started_ns_;
+  std::int64_t next_tick_ns_;
+  std::int64_t next_look_ns_ = 0;  // for children
+  std::uint64_t samples_taken_ = 0;
+  std::map<pid_t, Running> samplers_;
+  std::map<pid_t, std::int64_t> strangers_;  // children without Python: first seen when
+  std::optional<Error> ended_;
+};
+
+}  // namespace probing::observe

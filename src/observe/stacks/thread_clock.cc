@@ -1,0 +1,81 @@
+#include "observe/stacks/thread_clock.h"
+
+#include <fcntl.h>
+#include <time.h>
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace probing::observe {
+namespace {
+
+using Buffer = std::array<char, 1024>;
+
+Result<std::string_view> ReadAgain(const ScopedFd& fd, Buffer& buffer) {
+  const ssize_t n = pread(fd.get(), buffer.data(), buffer.size(), 0);
+  if (n < 0) return ErrnoError("read the state of a thread");  // ESRCH: it has ended
+  return std::string_view(buffer.data(), static_cast<std::size_t>(n));
+}
+
+// The third number of "run_ns wait_ns times_run"; 0 where the kernel does not count.
+std::uint64_t TimesRun(std::string_view schedstat) {
+  const std::size_t last_space = schedstat.rfind(' ');
+  if (last_space == std::string_view::npos) return 0;
+  const std::string_view text = schedstat.substr(last_space + 1);
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// "17 (name) S …"; the name may contain anything.
+char State(std::string_view stat) {
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string_view::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
+}
+
+}  // namespace
+
+Result<ThreadClock> ThreadClock::Open(pid_t pid, pid_t tid, const std::string& proc_root) {
+  const std::string folder = proc_root + "/" + std::to_string(pid) + "/task/" + std::to_string(tid);
+  ScopedFd stat(open((folder + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!stat.valid()) {
+    if (errno == ENOENT) return Error{Code::kNotFound, "there is no thread " + std::to_string(tid), ""};
+    return ErrnoError("open " + folder + "/stat");
+  }
+  ScopedFd schedstat(open((folder + "/schedstat").c_str(), O_RDONLY | O_CLOEXEC));
+  return ThreadClock(std::move(schedstat), std::move(stat));
+}
+
+Result<ThreadClock::Look> ThreadClock::LookNow() {
+  Buffer buffer;
+  std::uint64_t times_run = 0;
+  if (schedstat_.valid()) {
+    ASSIGN_OR_RETURN(const std::string_view text, ReadAgain(schedstat_, buffer));
+    times_run = TimesRun(text);
+  }
+  if (slept_ && times_run != 0 && times_run == times_run_) return Look{.on_cpu = false, .has_run = false};
+  ASSIGN_OR_RETURN(const std::string_view text, ReadAgain(stat_, buffer));
+  const bool runs = State(text) == 'R';
+  times_run_ = times_run;
+  slept_ = !runs;
+  return Look{.on_cpu = runs, .has_run = true};
+}
+
+Result<ProcessClock> ProcessClock::Open(pid_t pid) {
+  clockid_t clock = 0;
+  const int error = clock_getcpuclockid(pid, &clock);
+  if (error != 0) return ErrnoError("find the CPU clock of process " + std::to_string(pid), error);
+  return ProcessClock(clock);
+}
+
+bool ProcessClock::HasRun() {
+  const std::int64_t now_ns = ReadClockNs(clock_);
+  const bool has_run = now_ns == 0 || now_ns != last_ns_;  // 0: it is gone, and somebody must notice
+  last_ns_ = now_ns;
+  return has_run;
+}
+
+}  // namespace probing::observe
