@@ -33,6 +33,8 @@ constexpr Offsets Base(int minor) {
 constexpr Offsets Python36() {
   Offsets o = Base(6);
   o.thread.thread_id = 152;
+  o.frame.generator = 112;
+  o.frame.executing = 132;
   o.frame.instruction = 120;
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
   return o;
@@ -42,6 +44,8 @@ constexpr Offsets Python37() {
   Offsets o = Base(7);
   o.runtime = {.interpreters_head = 24, .current_thread = 1480};
   o.thread.thread_id = 176;
+  o.frame.generator = 96;
+  o.frame.executing = 116;
   o.frame.instruction = 104;
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
   return o;
@@ -51,6 +55,8 @@ constexpr Offsets Python38() {
   Offsets o = Base(8);
   o.runtime = {.interpreters_head = 32, .current_thread = 1368};
   o.thread.thread_id = 176;
+  o.frame.generator = 96;
+  o.frame.executing = 116;
   o.frame.instruction = 104;
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
   return o;
@@ -66,6 +72,10 @@ constexpr Offsets Python310() {
   Offsets o = Base(10);
   o.runtime = {.interpreters_head = 32, .current_thread = 568};
   o.thread.thread_id = 176;
+  o.frame.generator = 88;
+  o.frame.executing = 108;
+  o.executing_state = 0;  // FRAME_EXECUTING
+  o.unwinding_state = 2;  // FRAME_UNWINDING
   o.frame.instruction = 96;
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
   return o;

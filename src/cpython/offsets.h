@@ -14,6 +14,8 @@ namespace probing::cpython {
 
 inline constexpr std::uint32_t kAbsent = 0xffffffff;  // this version has no such field
 
+inline constexpr std::uint8_t kNoOwner = 0xff;        // up to 3.11 no frame is internal
+
 enum class LineTableFormat : std::uint8_t {
   kLnotab,     // up to 3.9: pairs of (bytes, signed lines)
   kLineTable,  // 3.10: pairs of (bytes, signed lines), where -128 means "no line"
@@ -48,7 +50,9 @@ struct Offsets {
     std::uint32_t previous = kAbsent;
     std::uint32_t code = kAbsent;
     std::uint32_t instruction = kAbsent;
-    std::uint32_t owner = kAbsent;
+    std::uint32_t owner = kAbsent;      // since 3.11: what the frame is part of
+    std::uint32_t generator = kAbsent;  // up to 3.10: the generator it is part of, or null
+    std::uint32_t executing = kAbsent;  // up to 3.10: a byte that says whether it runs
     std::uint32_t bytecode_index = kAbsent;  // 3.14t: which copy of the bytecode it runs
   } frame;
   struct Code {
@@ -79,7 +83,10 @@ struct Offsets {
   // counts bytes up to 3.9 and 2-byte units in 3.10.
   std::uint32_t instruction_index_unit = 0;  // bytes per count; 0: it is a pointer
   // Frames whose owner is this or more belong to the interpreter's C code, not to a program.
-  std::uint8_t first_internal_owner = 0xff;
+  std::uint8_t first_internal_owner = kNoOwner;
+  // Values of `frame.executing` in a frame that runs: a flag up to 3.9, an enum in 3.10.
+  std::int8_t executing_state = 1;
+  std::int8_t unwinding_state = 1;
   bool free_threaded = false;
 };
 

@@ -1,9 +1,7 @@
 #include "cpython/stack_reader.h"
 
-#include <algorithm>
 #include <unordered_set>
 
-#include "cpython/block.h"
 #include "cpython/line_table.h"
 
 namespace probing::cpython {
@@ -12,33 +10,36 @@ namespace {
 using process::Memory;
 using process::RemoteAddress;
 
-constexpr std::uint64_t kTagBits = 7;           // 3.14 marks borrowed references in the low bits
-constexpr std::uint8_t kOwnedByGenerator = 1;   // enum _frameowner, the same since 3.11
 constexpr std::int64_t kMaxBytecodeBytes = 1 << 30;
+constexpr int kConfirmations = 5;  // how often a doubtful stack must be seen, and nothing else
 
-Error Changed(const char* what) { return {Code::kFailed, std::string("the stack changed while it was read: ") + what, ""}; }
+Error Changed(const char* what) {
+  return {Code::kFailed, std::string("the stack changed while it was read: ") + what, ""};
+}
 
-std::size_t EndOfFields(const Offsets::Frame& frame) {
-  std::size_t end = 0;
-  for (const std::uint32_t field :
-       {frame.previous, frame.code, frame.instruction, frame.owner & ~7U, frame.bytecode_index}) {
-    if (field < kAbsent - 7) end = std::max<std::size_t>(end, field + std::size_t{8});
+// The innermost frame runs; the others wait in a call, so their position must stand still.
+bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].code != b[i].code || a[i].owner != b[i].owner) return false;
+    if (i > 0 && a[i].instruction != b[i].instruction) return false;
   }
-  return end;
+  return true;  // where the frames are and how they are linked was checked by both sweeps
 }
 
 }  // namespace
 
 StackReader::StackReader(const Memory& memory, const Location& location)
-    : memory_(&memory),
-      offsets_(location.offsets),
-      frame_bytes_(EndOfFields(location.offsets.frame)),
-      codes_(memory, location) {}
+    : memory_(&memory), offsets_(location.offsets), chains_(memory, location.offsets), codes_(memory, location) {}
 
 Stack StackReader::Read(RemoteAddress thread, std::size_t max_depth, int attempts) {
+  int doubtful = 0;
   for (int i = 0; i < attempts; ++i) {
-    auto stack = TryToRead(thread, max_depth);
-    if (stack.ok()) return std::move(*stack);
+    auto attempt = TryToRead(thread, max_depth);
+    if (!attempt.ok()) continue;
+    if (attempt->is_doubtful) ++doubtful;
+    const bool confirmed = doubtful == i + 1 && (doubtful == kConfirmations || doubtful == attempts);
+    if (!attempt->is_doubtful || confirmed) return std::move(attempt->stack);
   }
   Stack torn;
   torn.torn = true;
@@ -48,114 +49,40 @@ Stack StackReader::Read(RemoteAddress thread, std::size_t max_depth, int attempt
 void StackReader::Keep(const std::vector<RemoteAddress>& threads) {
   std::unordered_set<std::uint64_t> alive;
   for (const RemoteAddress thread : threads) alive.insert(thread.address);
-  std::erase_if(last_addresses_, [&](const auto& entry) { return !alive.contains(entry.first); });
+  std::erase_if(places_, [&](const auto& entry) { return !alive.contains(entry.first); });
 }
 
-Result<Stack> StackReader::TryToRead(RemoteAddress thread, std::size_t max_depth) {
-  ASSIGN_OR_RETURN(const RemoteAddress innermost, InnermostFrame(thread));
-  std::vector<RemoteAddress>& last = last_addresses_[thread.address];
-  ASSIGN_OR_RETURN(const Chain chain, ReadChain(innermost, max_depth, last));
-  last.clear();
-  for (const RawFrame& frame : chain.frames) last.push_back(frame.address);
-  // Code objects are read between the two readings of the chain: while it stands they are alive.
-  Stack stack;
-  stack.truncated = chain.truncated;
-  ASSIGN_OR_RETURN(stack.frames, Describe(chain));
-  RETURN_IF_ERROR(CheckUnchanged(thread, chain));
-  return stack;
-}
-
-Result<RemoteAddress> StackReader::InnermostFrame(RemoteAddress thread) const {
-  if (offsets_.thread.c_frame == kAbsent) {
-    return memory_->ReadValue((thread + offsets_.thread.frame).As<RemoteAddress>());
+Result<StackReader::Attempt> StackReader::TryToRead(RemoteAddress thread, std::size_t max_depth) {
+  ChainPlaces& places = places_[thread.address];
+  auto first = chains_.Sweep(thread, places);
+  if (!first.ok()) {
+    ASSIGN_OR_RETURN(places, chains_.Walk(thread, max_depth, places));
+    first = chains_.Sweep(thread, places);
+    if (!first.ok()) return std::move(first.error());
   }
-  ASSIGN_OR_RETURN(const RemoteAddress record,
-                   memory_->ReadValue((thread + offsets_.thread.c_frame).As<RemoteAddress>()));
-  if (!record) return RemoteAddress{};
-  return memory_->ReadValue((record + offsets_.c_frame_current).As<RemoteAddress>());
+  Attempt attempt;
+  attempt.stack.truncated = places.truncated;
+  attempt.is_doubtful = first->empty() || (!places.truncated && first->back().is_generator);
+  // Code objects are read between the two sweeps: while the chain stands they are alive.
+  ASSIGN_OR_RETURN(attempt.stack.frames, Describe(*first));
+  ASSIGN_OR_RETURN(const auto second, chains_.Sweep(thread, places));
+  if (!IsSameChain(*first, second)) return Changed("frames");
+  return attempt;
 }
 
-Result<StackReader::Chain> StackReader::ReadChain(RemoteAddress innermost, std::size_t max_depth,
-                                                  const std::vector<RemoteAddress>& likely) const {
-  std::unordered_map<std::uint64_t, RawFrame> fetched;
-  fetched.reserve(likely.size());
-  if (auto guess = ReadFrames(likely); guess.ok()) {
-    for (const RawFrame& frame : *guess) fetched.emplace(frame.address.address, frame);
-  }
-  Chain chain;
-  std::unordered_set<std::uint64_t> seen;
-  for (RemoteAddress at = innermost; at;) {
-    if (chain.frames.size() >= max_depth) {
-      chain.truncated = true;
-      break;
-    }
-    if (!seen.insert(at.address).second) return Changed("frames in a circle");
-    if (const auto known = fetched.find(at.address); known != fetched.end()) {
-      chain.frames.push_back(known->second);
-    } else {
-      ASSIGN_OR_RETURN(const auto frame, ReadFrames({at}));
-      chain.frames.push_back(frame.front());
-    }
-    at = chain.frames.back().previous;
-  }
-  return chain;
-}
-
-Result<std::vector<StackReader::RawFrame>> StackReader::ReadFrames(
-    const std::vector<RemoteAddress>& addresses) const {
-  ASSIGN_OR_RETURN(const Blocks blocks, Blocks::Read(*memory_, addresses, frame_bytes_));
-  std::vector<RawFrame> frames;
-  frames.reserve(addresses.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const BlockView block = blocks[i];
-    RawFrame frame;
-    frame.address = addresses[i];
-    frame.previous = block.GetPointer(offsets_.frame.previous);
-    frame.code = {block.Get<std::uint64_t>(offsets_.frame.code) & ~kTagBits};
-    frame.instruction = offsets_.instruction_index_unit != 0
-                            ? static_cast<std::uint64_t>(block.Get<std::int32_t>(offsets_.frame.instruction))
-                            : block.Get<std::uint64_t>(offsets_.frame.instruction);
-    frame.bytecode_index = block.Get<std::int32_t>(offsets_.frame.bytecode_index);
-    frame.owner = block.Get<std::uint8_t>(offsets_.frame.owner);
-    frames.push_back(frame);
-  }
-  return frames;
-}
-
-Result<void> StackReader::CheckUnchanged(RemoteAddress thread, const Chain& chain) const {
-  ASSIGN_OR_RETURN(const RemoteAddress innermost, InnermostFrame(thread));
-  if (innermost != (chain.frames.empty() ? RemoteAddress{} : chain.frames.front().address)) {
-    return Changed("innermost frame");
-  }
-  std::vector<RemoteAddress> addresses;
-  for (const RawFrame& frame : chain.frames) addresses.push_back(frame.address);
-  ASSIGN_OR_RETURN(const auto again, ReadFrames(addresses));
-  for (std::size_t i = 0; i < again.size(); ++i) {
-    const RawFrame& before = chain.frames[i];
-    if (again[i].previous != before.previous || again[i].code != before.code) return Changed("frames");
-    // The innermost frame runs; the others wait in a call.
-    if (i > 0 && again[i].instruction != before.instruction) return Changed("positions");
-  }
-  return {};
-}
-
-bool StackReader::IsInternal(const RawFrame& frame) const {
-  return offsets_.frame.owner != kAbsent && frame.owner >= offsets_.first_internal_owner;
-}
-
-Result<std::vector<Frame>> StackReader::Describe(const Chain& chain) {
+Result<std::vector<Frame>> StackReader::Describe(const std::vector<RawFrame>& chain) {
   std::vector<RemoteAddress> needed;
-  for (const RawFrame& frame : chain.frames) {
-    if (!IsInternal(frame)) needed.push_back(frame.code);
+  for (const RawFrame& frame : chain) {
+    if (!frame.is_internal) needed.push_back(frame.code);
   }
   RETURN_IF_ERROR(codes_.Load(needed));
   std::vector<Frame> frames;
   frames.reserve(needed.size());
-  for (const RawFrame& raw : chain.frames) {
-    if (IsInternal(raw)) continue;
+  for (const RawFrame& raw : chain) {
+    if (raw.is_internal) continue;
     const CodeInfo& code = codes_.Get(raw.code);
     ASSIGN_OR_RETURN(const std::int64_t position, PositionInBytecode(raw, code));
-    const bool being_set_up = offsets_.code.first_traceable != kAbsent && raw.owner != kOwnedByGenerator &&
+    const bool being_set_up = offsets_.code.first_traceable != kAbsent && !raw.is_generator &&
                               position < code.first_traceable_byte;
     if (being_set_up) continue;
     frames.push_back({code.function, code.file,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cpython/code.h"
+#include "cpython/frame_chain.h"
 #include "cpython/snapshot.h"
 
 namespace probing::cpython {
@@ -32,36 +33,23 @@ class StackReader {
   void Keep(const std::vector<process::RemoteAddress>& threads);
 
  private:
-  struct RawFrame {
-    process::RemoteAddress address;
-    process::RemoteAddress previous;
-    process::RemoteAddress code;
-    std::uint64_t instruction = 0;
-    std::int32_t bytecode_index = 0;
-    std::uint8_t owner = 0;
-  };
-  struct Chain {
-    std::vector<RawFrame> frames;
-    bool truncated = false;
+  struct Attempt {
+    Stack stack;
+    // It has no frame, or its outermost one is a generator. Both happen, but a moment between two
+    // calls looks like that too: it is believed only when several attempts and no other say so.
+    bool is_doubtful = false;
   };
 
-  Result<Stack> TryToRead(process::RemoteAddress thread, std::size_t max_depth);
-  Result<process::RemoteAddress> InnermostFrame(process::RemoteAddress thread) const;
-  Result<Chain> ReadChain(process::RemoteAddress innermost, std::size_t max_depth,
-                          const std::vector<process::RemoteAddress>& likely) const;
-  Result<std::vector<RawFrame>> ReadFrames(const std::vector<process::RemoteAddress>& addresses) const;
-  Result<void> CheckUnchanged(process::RemoteAddress thread, const Chain& chain) const;
-  Result<std::vector<Frame>> Describe(const Chain& chain);
+  Result<Attempt> TryToRead(process::RemoteAddress thread, std::size_t max_depth);
+  Result<std::vector<Frame>> Describe(const std::vector<RawFrame>& chain);
   Result<std::int64_t> PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const;
-  bool IsInternal(const RawFrame& frame) const;
 
   const process::Memory* memory_;
   Offsets offsets_;
-  std::size_t frame_bytes_;
+  FrameChainReader chains_;
   CodeCache codes_;
-  // Where each thread's frames were last time. They mostly still are, so one system call
-  // fetches them all.
-  std::unordered_map<std::uint64_t, std::vector<process::RemoteAddress>> last_addresses_;
+  // Where each thread's frames were last time. Mostly they still are.
+  std::unordered_map<std::uint64_t, ChainPlaces> places_;
 };
 
 }  // namespace probing::cpython

@@ -93,6 +93,20 @@ TEST_F(FakePython, FramesInACircleAreTornNotEndless) {
   EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 4096, 3).torn);
 }
 
+TEST_F(FakePython, AChainThatEndsInAFrameThatWasLeftIsTorn) {
+  const RemoteAddress left = MakeFrame(MakeCode("left", 1), 0, {});
+  memory_.Write(left + location_.offsets.frame.executing, std::int8_t{1});  // FRAME_RETURNED
+  SetInnermost(left);
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 100, 10).torn);
+}
+
+TEST_F(FakePython, AGeneratorThatStaysWithoutACallerIsBelieved) {
+  const RemoteAddress generator = MakeFrame(MakeCode("generator", 1), 0, {});
+  memory_.Write(generator + location_.offsets.frame.generator, std::uint64_t{1});
+  SetInnermost(generator);
+  EXPECT_EQ(StackReader(memory_, location_).Read(thread_, 100, 10).frames.size(), 1U);
+}
+
 TEST_F(FakePython, AFrameWithoutCodeIsTorn) {
   SetInnermost(MakeFrame(memory_.Allocate(256), 0, {}));
   EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 100, 3).torn);
