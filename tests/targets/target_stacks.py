@@ -50,9 +50,8 @@ def publish(main_frame):
 
 
 def rendezvous():
-    publish(sys._getframe())
-    os.write(1, b"ready\n")
-    os.read(gate[0], 1)  # noqa: E702 (on one line)
+    # One expression, so that no formatter moves the wait to another line than the one published.
+    return publish(sys._getframe()), os.write(1, b"ready\n"), os.read(gate[0], 1)
 
 
 gate = os.pipe()  # nothing ever comes through it
@@ -204,12 +203,18 @@ def multi_line_call():
         rendezvous()
         return x
 
+    # fmt: off
     result = max(
         returns(1),
-        returns(2),
-        stops(3),
+        returns(
+            2
+        ),
+        stops(
+            3
+        ),
         returns(4),
     )
+    # fmt: on
 
     return result
 
@@ -248,8 +253,7 @@ def threads():
 
     def waits(number):
         native_ids[threading.get_ident()] = native_id()
-        os.write(ready[1], b".")
-        lock.acquire()  # noqa: E702 (one line, so that it stays the same)
+        return os.write(ready[1], b"."), lock.acquire()
 
     for i in range(5):
         threading.Thread(target=waits, args=(i,), name="waits-%d" % i, daemon=True).start()
