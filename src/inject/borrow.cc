@@ -46,6 +46,11 @@ std::vector<pid_t> RankThreads(pid_t pid) {
   return order;
 }
 
+bool StillRuns(pid_t pid) {
+  auto status = process::ReadStatus(pid);
+  return status.ok() && status->state != 'Z' && status->state != 'X';
+}
+
 // The bytes of a pthread_attr_t; its layout is part of glibc's ABI.
 pthread_attr_t DetachedAttributes() {
   pthread_attr_t attributes;
@@ -186,8 +191,9 @@ Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t
       ++borrowed.attempts;
       auto thread = TracedThread::Seize(borrowed.thread);
       if (!thread.ok()) {
-        if (thread.error().code == Code::kPermission) return thread.error();
         last = thread.error();
+        // Also what the kernel says of a process that is just ending.
+        if (last.code == Code::kPermission && StillRuns(pid)) return last;
         continue;
       }
       const Urgent urgent;
@@ -203,7 +209,7 @@ Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t
       SleepUs(20 + (MonotonicNs() >> 8) % 100);
     }
   }
-  if (process::ReadStatus(pid).ok()) {
+  if (StillRuns(pid)) {
     last.code = last.code == Code::kNotFound ? Code::kFailed : last.code;
     return Error{deadline.passed() ? Code::kTimeout : last.code,
                  "found no moment to enter process " + std::to_string(pid) + " safely (" +

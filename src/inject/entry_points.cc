@@ -36,7 +36,8 @@ bool IsLoader(const std::string& path) {
 
 bool IsMusl(const std::string& path) {
   const std::string_view name = process::BaseName(path);
-  return name.starts_with("ld-musl") || name.starts_with("libc.musl");
+  // Alpine's one file for loader and library, and its name elsewhere; glibc's is libc.so.6.
+  return name.starts_with("ld-musl") || name.starts_with("libc.musl") || name == "libc.so";
 }
 
 // The address of a byte sequence in the executable parts of an object.

@@ -15,6 +15,7 @@
 #include "base/scoped_fd.h"
 #include "inject/borrow.h"
 #include "inject/entry_points.h"
+#include "inject/library_file.h"
 #include "inject/loader_stub.h"
 #include "process/status.h"
 
@@ -31,7 +32,6 @@ using process::TracedThread;
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHelperSleepUs = 30'000'000;  // far longer than needed, gone soon if we die
-constexpr std::size_t kMaxLibraryBytes = 256U << 20;
 constexpr std::string_view kMemfdName = "libprobing.so";
 
 // The flags that this kernel wants for a memfd with code in it.
@@ -50,14 +50,7 @@ struct Parcel {
 
 Result<Parcel> Pack(const std::string& path) {
   ASSIGN_OR_RETURN(std::string library, ReadFile(path));
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(library.data());
-  const bool is_library = library.size() > sizeof(*header) && library.size() <= kMaxLibraryBytes &&
-                          std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-                          header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_type == ET_DYN &&
-                          header->e_machine == EM_X86_64;
-  if (!is_library) {
-    return Error{Code::kFailed, path + " is not an x86-64 shared library", "name one with --dll"};
-  }
+  RETURN_IF_ERROR(CheckLibrary(path, library));
   Parcel parcel;
   parcel.stub_offset = (library.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
   parcel.mailbox_offset = parcel.stub_offset + kStubPageBytes;
@@ -232,6 +225,7 @@ Result<Report> Inject(const Options& options) {
   const std::int64_t started_ns = MonotonicNs();
   const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
   ASSIGN_OR_RETURN(const Parcel parcel, Pack(options.library_path));
+  if (options.rehearse) RETURN_IF_ERROR(Rehearse(options.library_path));
   ASSIGN_OR_RETURN(const process::Maps maps, process::Maps::Read(options.pid));
   const ProcessMemory memory(options.pid);
   ASSIGN_OR_RETURN(const EntryPoints points, FindEntryPoints(memory, maps));

@@ -18,6 +18,8 @@ struct Options {
   pid_t pid = 0;
   std::string library_path;
   std::int64_t timeout_ms = 5000;
+  // Load the library in a child of our own first: what crashes there must not get near the target.
+  bool rehearse = false;
 };
 
 struct Report {

@@ -55,6 +55,11 @@ def test_inject_enters_a_busy_python_and_eject_leaves_it(
 def test_inject_enters_a_sleeping_python(probing: Cli, target: StartTarget, python: str) -> None:
     sleeping = target("sleep", python=python)
     inject(probing, sleeping)
+    if python.startswith("3.6."):
+        # It has no GIL before its first thread; making one from outside would break its signals.
+        answer = probing("-t", sleeping.pid, "eval", "--timeout", "0.5", "secret").expect(5)
+        assert "Python 3.6 has none before its first thread" in answer.stderr
+        return
     assert probing("-t", sleeping.pid, "eval", "secret").expect(0).stdout == "'forty-two'\n"
     sleeping.expect_unharmed()
 
@@ -153,9 +158,11 @@ def cycles(probing: Cli, busy: Target, count: int, counter: str) -> None:
         if number % 20 == 19:
             busy.expect_progress(counter)
     wait_until(lambda: harness.open_files(busy.pid) == fds, 5, "no descriptor is left")
-    # The target's own allocations come and go: what must not be is growth with every cycle.
-    assert mapping_count(busy) - settled < count / 2, "mappings grow with every cycle"
-    assert memory_kb(busy, "VmSize") - memory_settled < count * 64, "address space grows with every cycle"
+    # The target's own threads take an arena (64 MB of address space) or a stack (8 MB, and a mapping
+    # for its guard) now and then. What must not be is something with every cycle.
+    cycles_since = count - 10
+    assert mapping_count(busy) - settled < max(30, cycles_since // 3), "mappings grow with every cycle"
+    assert memory_kb(busy, "VmSize") - memory_settled < 200_000 + 100 * cycles_since, "address space grows"
     busy.expect_progress(counter)
 
 
