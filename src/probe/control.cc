@@ -1,5 +1,6 @@
 #include "probe/control.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -70,8 +71,6 @@ class Control {
       : wake_fd_(wake_fd), listener_(std::move(listener)), evaluator_(wake_fd), settings_(wire::Holder::kProbe) {
     (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
     FollowForks(settings_.GetFlag("probing.nested"));
-    ForkClosed::Add(listener_.socket.get());
-    ForkClosed::Add(wake_fd_);
   }
 
   void Accept();
@@ -127,6 +126,7 @@ bool Control::Serve() {
 }
 
 void Control::Accept() {
+  const NoForkNow hold;
   ScopedFd socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid() || clients_.size() >= kMaxClients || !wire::PeerIsTrusted(socket.get())) return;
   ForkClosed::Add(socket.get());
@@ -334,9 +334,23 @@ extern "C" void* probing_control_main(void* argument) {
   using namespace probing::probe;
   const std::unique_ptr<ControlOptions> options(static_cast<ControlOptions*>(argument));
   if (options->delay == ControlOptions::Delay::kAfterFork) SleepUs(kForkDelayUs);
-  auto listener = wire::Listen(std::to_string(getpid()));
-  ScopedFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!listener.ok() || !wake.valid()) return Leave(Unload::kYes);
+  ScopedFd socket;
+  ScopedFd wake;
+  {
+    const NoForkNow hold;
+    socket = wire::MakeListenerSocket();
+    wake.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    ForkClosed::Add(socket.get());
+    ForkClosed::Add(wake.get());
+  }
+  fcntl(socket.get(), F_SETFL, O_NONBLOCK);  // a client that is gone again must not make accept wait
+  const int socket_fd = socket.get();
+  auto listener = wire::Listen(std::to_string(getpid()), std::move(socket));
+  if (!listener.ok() || !wake.valid()) {
+    ForkClosed::Remove(socket_fd);
+    ForkClosed::Remove(wake.get());
+    return Leave(Unload::kYes);
+  }
   RememberSocket(listener->path);
   std::unique_ptr<Control> control = Control::Create(wake.get(), std::move(*listener));
   if (control->Serve()) {

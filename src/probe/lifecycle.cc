@@ -57,6 +57,7 @@ link_map* this_library = nullptr;  // as the loader knows it; in glibc also what
 Origin origin = Origin::kImported;
 std::array<std::atomic<int>, 64> fork_closed{};  // fd + 1; 0 is a free place
 std::array<char, 128> socket_path{};
+pthread_mutex_t fork_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // Asked once, while the loader is at work on us and its lock is ours: later it may be anybody's.
 void FindOutOrigin() {
@@ -88,9 +89,14 @@ bool WantedHere() {
   return origin == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
 }
 
+void BeforeFork() { pthread_mutex_lock(&fork_mutex); }
+
+void AfterForkInParent() { pthread_mutex_unlock(&fork_mutex); }
+
 // In a forked child: our thread does not exist there. What is left of us is closed; the parent's
 // socket file is the parent's.
 void InForkedChild() {
+  pthread_mutex_unlock(&fork_mutex);
   for (auto& place : fork_closed) {
     const int fd = place.exchange(0) - 1;
     if (fd >= 0) close(fd);
@@ -102,7 +108,7 @@ void InForkedChild() {
 void Start(ControlOptions::Delay delay) {
   if (active.exchange(true)) return;
   started_ns = WallNs();
-  if (!fork_handler_set.exchange(true)) pthread_atfork(nullptr, nullptr, &InForkedChild);
+  if (!fork_handler_set.exchange(true)) pthread_atfork(&BeforeFork, &AfterForkInParent, &InForkedChild);
   auto* options = new ControlOptions;
   options->delay = delay;
   auto thread = StartQuietThread(&probing_thread_entry, options, kSmallStackBytes, "probing");
@@ -154,6 +160,10 @@ void* Leave(Unload unload) {
   active.store(false);
   return unload == Unload::kYes && origin == Origin::kInjected ? this_library : nullptr;
 }
+
+NoForkNow::NoForkNow() { pthread_mutex_lock(&fork_mutex); }
+
+NoForkNow::~NoForkNow() { pthread_mutex_unlock(&fork_mutex); }
 
 void ForkClosed::Add(int fd) {
   for (auto& place : fork_closed) {

@@ -17,6 +17,16 @@ std::string_view OriginName(Origin which);
 Origin ThisOrigin();
 std::int64_t StartedNs();  // wall clock
 
+// While one exists no fork happens in this process. Held for the few instructions between the
+// birth of a descriptor and ForkClosed::Add(), so that no child gets one it does not know of.
+class NoForkNow {
+ public:
+  NoForkNow();
+  ~NoForkNow();
+  NoForkNow(const NoForkNow&) = delete;
+  NoForkNow& operator=(const NoForkNow&) = delete;
+};
+
 // Descriptors that a forked child must not keep: it closes them in an atfork handler, where
 // neither locks nor memory of the parent's threads can be trusted. A fixed table, lock-free.
 class ForkClosed {

@@ -53,28 +53,26 @@ Result<void> PrepareDirectory(const std::string& path) {
   return {};
 }
 
-Result<Listener> ListenIn(const std::string& directory, const std::string& name) {
+// Returns the path.
+Result<std::string> ListenIn(const std::string& directory, const std::string& name, int fd) {
   RETURN_IF_ERROR(PrepareDirectory(directory));
-  Listener listener{ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)),
-                    directory + "/" + name + ".sock"};
-  if (!listener.socket.valid()) return ErrnoError("create a unix socket");
+  const std::string path = directory + "/" + name + ".sock";
   ScopedFd other;
-  if (Dial(listener.path, other) == 0) return ErrnoError("listen on " + listener.path, EADDRINUSE);
+  if (Dial(path, other) == 0) return ErrnoError("listen on " + path, EADDRINUSE);
   // Bound under another name first: whoever finds the real one can connect to it at once.
   const std::string hidden = directory + "/." + name + "." + std::to_string(getpid());
   ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(hidden));
   unlink(hidden.c_str());
-  const int fd = listener.socket.get();
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return ErrnoError("bind " + hidden);
   }
   if (chmod(hidden.c_str(), 0600) != 0 || listen(fd, kBacklog) != 0 ||
-      rename(hidden.c_str(), listener.path.c_str()) != 0) {
-    Error error = ErrnoError("listen on " + listener.path);
+      rename(hidden.c_str(), path.c_str()) != 0) {
+    Error error = ErrnoError("listen on " + path);
     unlink(hidden.c_str());
     return error;
   }
-  return listener;
+  return path;
 }
 
 // The user id a process has for itself: in a user namespace not the one we see.
@@ -118,13 +116,16 @@ Result<std::string> PrepareRuntimeDirectory() {
   return last;
 }
 
-Result<Listener> Listen(const std::string& name) {
+ScopedFd MakeListenerSocket() { return ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+Result<Listener> Listen(const std::string& name, ScopedFd socket) {
+  if (!socket.valid()) return ErrnoError("create a unix socket");
   std::string reasons;
   Error last;
   for (const std::string& directory : RuntimeDirectories(geteuid())) {
-    Result<Listener> listener = ListenIn(directory, name);
-    if (listener.ok()) return listener;
-    last = listener.error();
+    Result<std::string> path = ListenIn(directory, name, socket.get());
+    if (path.ok()) return Listener{std::move(socket), std::move(*path)};
+    last = path.error();
     reasons += (reasons.empty() ? "" : "; ") + last.message;
   }
   last.message = "no directory for the socket " + name + ": " + reasons;

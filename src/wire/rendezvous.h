@@ -30,7 +30,9 @@ struct Listener {
   ScopedFd socket;
   std::string path;
 };
-Result<Listener> Listen(const std::string& name);
+// The socket may be made beforehand, by one who must know of it at once.
+ScopedFd MakeListenerSocket();
+Result<Listener> Listen(const std::string& name, ScopedFd socket = MakeListenerSocket());
 
 // Connects to a socket, and checks with SO_PEERCRED that its listener runs as `owner` (or root).
 Result<ScopedFd> Connect(const std::string& path, uid_t owner);
