@@ -14,7 +14,16 @@ from harness import Cli, Target
 StartTarget = Callable[..., Target]
 
 # Each call by which the injector acts on the target, or waits for it.
-CALLS = ("ptrace", "process_vm_writev", "wait4", "tgkill", "kill", "pidfd_send_signal", "prlimit64")
+CALLS = (
+    "ptrace",
+    "process_vm_writev",
+    "process_vm_readv",
+    "wait4",
+    "tgkill",
+    "kill",
+    "pidfd_send_signal",
+    "prlimit64",
+)
 
 
 def run_under_strace(probing: Cli, pid: int, log: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
