@@ -54,7 +54,15 @@ int Conclude(const Json& answer) {
                       : outcome == "busy"
                           ? Error{Code::kFailed, "the target is busy with another evaluation", note}
                           : Error{Code::kFailed, "the evaluation was " + outcome, note};
-  return PrintError(error);
+  const int code = PrintError(error);
+  if (const auto holder = answer.find("gil_holder"); holder != answer.end()) {
+    PrintAside("Thread " + std::to_string(holder->value("tid", 0)) + " \"" + holder->value("name", "") +
+               "\" holds the GIL:\n");
+    for (const Json& frame : holder->value("stack", Json::array())) {
+      PrintAside("    " + frame.get<std::string>() + "\n");
+    }
+  }
+  return code;
 }
 
 Result<int> Run(const Invocation& invocation) {

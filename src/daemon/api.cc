@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "daemon/gil_holder.h"
 #include "daemon/log.h"
 #include "process/status.h"
 #include "wire/contract.h"
@@ -24,7 +25,7 @@ using Answer = asio::awaitable<Result<Json>>;
 namespace {
 
 constexpr auto kProbeTimeout = 5000ms;  // for verbs that do next to nothing
-constexpr auto kEvalSlack = 3000ms;     // an eval's own deadline comes first: its answer says why
+constexpr auto kEvalSlack = 3000ms;     // the probe's own deadline comes first: its answer says why
 constexpr double kMaxEvalSeconds = 86400;
 
 template <typename Integer>
@@ -56,21 +57,29 @@ Result<pid_t> RequiredTarget(const server::Request& request) {
   return *pid;
 }
 
-Result<ProbeLink> OpenLink(Daemon& daemon, pid_t pid) {
-  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
-  if (!link.ok() && daemon.targets.HasEnded(pid)) {
-    return Error{Code::kNotFound, "process " + std::to_string(pid) + " has ended",
-                 "`probing list` shows what is left"};
+// Whether a probe can answer, before one waits for it in vain.
+Result<void> CheckReachable(Daemon& daemon, pid_t pid) {
+  const std::string name = "process " + std::to_string(pid);
+  if (daemon.targets.HasEnded(pid)) {
+    return Error{Code::kNotFound, name + " has ended", "`probing list` shows what is left"};
   }
+  ASSIGN_OR_RETURN(const process::Status found, process::ReadStatus(pid));
   // Seen for the first time, perhaps in a namespace we do not look into.
-  if (link.ok()) RETURN_IF_ERROR(daemon.targets.Attach(pid));
-  return link;
+  RETURN_IF_ERROR(daemon.targets.Attach(pid));
+  if (found.state == 'T') {
+    return Error{Code::kFailed, name + " is stopped, so its probe cannot answer",
+                 "`kill -CONT " + std::to_string(pid) + "` lets it go on"};
+  }
+  return {};
 }
 
-asio::awaitable<Result<wire::Message>> Ask(Daemon& daemon, pid_t pid, wire::Message request) {
-  Result<ProbeLink> link = OpenLink(daemon, pid);
+asio::awaitable<Result<wire::Message>> Ask(Daemon& daemon, pid_t pid, wire::Message request,
+                                           std::chrono::milliseconds timeout = kProbeTimeout) {
+  const Result<void> reachable = CheckReachable(daemon, pid);
+  if (!reachable.ok()) co_return reachable.error();
+  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
   if (!link.ok()) co_return link.error();
-  co_return co_await link->Call(std::move(request), kProbeTimeout);
+  co_return co_await link->Call(std::move(request), timeout);
 }
 
 // The probe's fields as they come; integers become numbers.
@@ -137,18 +146,13 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
                  {"probe", FieldsToJson(*probe)}};
 }
 
-// The eval's client went away: the probe is told, and given a moment to say that it stopped.
-asio::awaitable<void> Interrupt(ProbeLink link) {
-  (void)co_await link.Call(wire::Message::Request(0, "interrupt"), kProbeTimeout);
-}
-
 Answer PostEval(Daemon& daemon, const server::Request& request) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) co_return pid.error();
   const auto code = request.body.find("code");
   if (code == request.body.end() || !code->is_string()) co_return Error{Code::kUsage, "eval needs code", ""};
   wire::Message message = wire::Message::Request(0, "eval").Set("code", code->get<std::string>());
-  std::chrono::milliseconds patience = 24h;  // the probe knows its own default timeout
+  std::chrono::milliseconds patience = 24h;  // the probe has a deadline of its own
   if (const auto timeout = request.body.find("timeout"); timeout != request.body.end()) {
     const double seconds = timeout->is_number() ? timeout->get<double>() : 0;
     if (!(seconds > 0 && seconds <= kMaxEvalSeconds)) {
@@ -158,21 +162,21 @@ Answer PostEval(Daemon& daemon, const server::Request& request) {
     message.Set("timeout_ms", timeout_ms);
     patience = std::chrono::milliseconds(timeout_ms) + kEvalSlack;
   }
-  Result<ProbeLink> link = OpenLink(daemon, *pid);
-  if (!link.ok()) co_return link.error();
-  try {
-    const Result<wire::Message> answer = co_await link->Call(std::move(message), patience);
-    if (!answer.ok()) co_return answer.error();
-    Json object{{"stdout", ""}, {"stderr", ""}};
-    for (const auto& [key, value] : answer->fields()) {
-      // Not by its looks: the value of `1+1` is the text "2".
-      object[key] = key.ends_with("_us") ? Json(answer->GetNumber(key)) : Json(value);
-    }
-    co_return object;
-  } catch (const boost::system::system_error&) {
-    asio::co_spawn(daemon.io, Interrupt(std::move(*link)), asio::detached);
-    throw;
+  // When the client goes away this ends, and with it the connection: the probe takes that as
+  // a cancellation of the evaluation, wherever it is in its queue.
+  const Result<wire::Message> answer = co_await Ask(daemon, *pid, std::move(message), patience);
+  if (!answer.ok()) co_return answer.error();
+  Json object{{"stdout", ""}, {"stderr", ""}};
+  for (const auto& [key, value] : answer->fields()) {
+    // Not by its looks: the value of `1+1` is the text "2".
+    object[key] = key.ends_with("_us") ? Json(answer->GetNumber(key)) : Json(value);
   }
+  if (answer->Get("gil") == "unavailable") {
+    if (const std::optional<GilHolder> holder = FindGilHolder(*pid)) {
+      object["gil_holder"] = {{"tid", holder->tid}, {"name", holder->name}, {"stack", holder->stack}};
+    }
+  }
+  co_return object;
 }
 
 // REQUIRES: `set` is an object. Values may be given as JSON numbers and booleans too.

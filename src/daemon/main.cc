@@ -57,9 +57,8 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
     if (left_ns <= 0) break;
-    // Woken a few times on the way: the setting may change, and a target may end, meanwhile.
-    timer.expires_after(
-        std::chrono::nanoseconds(std::min(left_ns, std::max<std::int64_t>(limit_ns / 4, 50'000'000))));
+    // The setting may change and targets may end meanwhile: look again every second.
+    timer.expires_after(std::chrono::nanoseconds(std::min<std::int64_t>(left_ns, 1'000'000'000)));
     (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
   }
   Log(LogLevel::kInfo, "idle: nothing to watch and nobody asking");

@@ -107,7 +107,7 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
       if (!next->has_value()) return true;
       wire::Message& message = **next;
       const auto waiter = waiters_.find(message.id());
-      if (waiter == waiters_.end()) continue;  // posted, or waited for too long
+      if (waiter == waiters_.end()) continue;  // waited for too long
       if (std::optional<Error> failure = message.failure()) {
         waiter->second->Finish(std::move(*failure));
       } else {
@@ -155,8 +155,6 @@ asio::awaitable<Result<wire::Message>> ProbeLink::Call(wire::Message request,
                                                        std::chrono::milliseconds timeout) {
   return state_->Call(std::move(request), timeout);
 }
-
-void ProbeLink::Post(wire::Message request) { state_->Send(request); }
 
 void ProbeLink::OnGone(std::function<void()> callback) { state_->on_gone = std::move(callback); }
 

@@ -30,9 +30,6 @@ class ProbeLink {
   boost::asio::awaitable<Result<wire::Message>> Call(wire::Message request,
                                                      std::chrono::milliseconds timeout);
 
-  // Sends a request whose answer nobody waits for.
-  void Post(wire::Message request);
-
   // Called once when the probe has closed its end, not when we close ours.
   void OnGone(std::function<void()> callback);
 

@@ -90,7 +90,7 @@ Result<void> Targets::Attach(pid_t pid) {
 
 asio::awaitable<void> Targets::Greet(TargetPtr target) {
   const Result<wire::Message> hello =
-      co_await target->link.Call(wire::Message::Request(0, "hello"), kHelloTimeout);
+      co_await target->link.Call(wire::Message::Request(0, "hello").Set("ptracer", 1), kHelloTimeout);
   if (!hello.ok()) co_return;  // it ended or left: see Bury
   target->version = std::string(hello->Get("version"));
   target->python = std::string(hello->Get("python"));

@@ -1,0 +1,280 @@
+"""probingd: there when needed, one per user, found again after its death, gone when idle.
+
+Each test is a user of its own, so that it has a daemon of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import harness
+import pytest
+from harness import Answer, Cli, wait_until
+
+PYTHON = "/usr/bin/python3"  # other users can read it
+SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
+BUSY = "print('ready', flush=True)\nwhile True: pass"
+
+uids = itertools.count(61000 + os.getpid() % 2000)
+
+
+class User:
+    """Somebody nobody else is: their commands, their targets, their daemon."""
+
+    def __init__(self, probing: Cli, uid: int) -> None:
+        self.uid = uid
+        self._probing = probing
+        self._prefix = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        self._targets: list[subprocess.Popen[bytes]] = []
+        self.folder = harness.socket_directories(uid)[0]
+
+    def __call__(self, *arguments: object, **options: str) -> Answer:
+        return self._probing(*arguments, prefix=self._prefix, **options)
+
+    def popen(self, *arguments: object) -> subprocess.Popen[bytes]:
+        command = [*self._prefix, str(self._probing.bin / "probing"), *map(str, arguments)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def target(self, code: str = SLEEP) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([*self._prefix, PYTHON, "-c", code], stdout=subprocess.PIPE)
+        self._targets.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    def probed_target(self, code: str = SLEEP) -> subprocess.Popen[bytes]:
+        process = self.target(code)
+        self("-t", process.pid, "inject").expect(0)
+        return process
+
+    def daemons(self) -> list[int]:
+        pids = harness.daemons([self._probing.bin])
+        return [pid for pid in pids if harness.proc_status(pid, "Uid").split()[0] == str(self.uid)]
+
+    def daemon(self) -> int:
+        return int(self("status", "--json").expect(0).json["pid"])
+
+    def listed(self, pid: int) -> dict[str, str] | None:
+        return next((one for one in self("list", "--json").expect(0).json if one["pid"] == pid), None)
+
+    def leave(self) -> None:
+        for process in self._targets:
+            process.kill()
+            process.communicate()
+        for pid in self.daemons():
+            harness.stop_process(pid)
+        for folder in harness.socket_directories(self.uid):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def user(public_probing: Cli) -> Iterator[User]:
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    somebody = User(public_probing, next(uids))
+    yield somebody
+    somebody.leave()
+
+
+def test_the_first_command_starts_it_in_the_background(user: User) -> None:
+    pid = user.daemon()
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    assert os.getsid(pid) != os.getsid(0)
+    assert [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1)] == ["/dev/null"] * 2
+    log = Path(os.readlink(f"/proc/{pid}/fd/2"))
+    assert log == user.folder / "probingd.log"
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert user.daemon() == pid
+
+
+def test_commands_that_start_it_at_once_get_one_daemon(user: User) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for answer in pool.map(lambda _: user("list"), range(16)):
+            answer.expect(0)
+    # Those that came second leave as soon as they see the lock.
+    wait_until(lambda: len(user.daemons()) == 1, 5, "one daemon is left")
+
+
+def test_after_its_death_the_next_command_starts_another_which_finds_the_targets(user: User) -> None:
+    target = user.probed_target()
+    first = user.daemon()
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{first}").exists(), 5, "the daemon is dead")
+    assert user("-t", target.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+    assert user.daemon() != first
+    listed = user.listed(target.pid)
+    assert listed is not None and listed["state"] == "live"
+    assert target.poll() is None
+
+
+def test_sigterm_ends_it_and_its_socket(user: User) -> None:
+    harness.stop_process(user.daemon())
+    assert not (user.folder / "probingd.sock").exists()
+
+
+def test_it_ends_when_nobody_needs_it(user: User) -> None:
+    pid = int(user("status", "--json", PROBING_DAEMON_IDLE_EXIT="0.3").expect(0).json["pid"])
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5, "the idle daemon ends")
+    assert not (user.folder / "probingd.sock").exists()
+
+
+def test_it_stays_while_there_is_a_target(user: User) -> None:
+    pid = int(user("status", "--json").expect(0).json["pid"])
+    target = user.probed_target()
+    user("config", "probing.daemon.idle_exit=0.2").expect(0)
+    with pytest.raises(AssertionError, match="the daemon ends"):
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), 1, "the daemon ends")
+    target.kill()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5, "the daemon ends after its last target")
+
+
+def test_a_target_that_ended_is_shown_as_such(user: User) -> None:
+    target = user.probed_target()
+    listed = user.listed(target.pid)
+    assert listed is not None and listed["state"] == "live"
+    target.kill()
+    target.wait()
+    wait_until(lambda: (user.listed(target.pid) or {}).get("state") == "ended", 5, "it is shown as ended")
+    assert not (user.folder / f"{target.pid}.sock").exists(), "the socket it left behind is removed"
+
+
+def test_a_target_that_was_ejected_is_shown_no_more(user: User) -> None:
+    target = user.probed_target()
+    assert user.listed(target.pid) is not None
+    user("-t", target.pid, "eject").expect(0)
+    assert user.listed(target.pid) is None
+    assert user("-t", target.pid, "eval", "1").code == 4
+
+
+def test_a_stopped_target_is_an_error_at_once(user: User) -> None:
+    target = user.probed_target()
+    os.kill(target.pid, signal.SIGSTOP)
+    wait_until(lambda: set(harness.thread_states(target.pid).values()) == {"T"}, 5, "it is stopped")
+    answer = user("-t", target.pid, "eval", "1")
+    assert answer.code == 1
+    assert "is stopped" in answer.stderr and "kill -CONT" in answer.stderr
+    assert answer.seconds < 2
+    os.kill(target.pid, signal.SIGCONT)
+    assert user("-t", target.pid, "eval", "1").expect(0).stdout == "1\n"
+
+
+def test_interrupting_the_command_interrupts_its_evaluation(user: User) -> None:
+    target = user.probed_target()
+    command = user.popen("-t", target.pid, "eval", "while True: pass")
+
+    def evaluating() -> bool:
+        return user("status", target.pid, "--json").json["probe"]["evaluating"] == "yes"
+
+    wait_until(evaluating, 5, "the evaluation runs")
+    command.send_signal(signal.SIGINT)
+    command.communicate()
+    wait_until(lambda: not evaluating(), 5, "the evaluation is interrupted")
+    assert user("-t", target.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+
+
+def test_other_commands_are_answered_during_an_evaluation(user: User) -> None:
+    target = user.probed_target(BUSY)
+    command = user.popen("-t", target.pid, "eval", "--timeout", "20", "while True: pass")
+    wait_until(lambda: user("status", target.pid, "--json").json["probe"]["evaluating"] == "yes")
+    user("list").expect(0)
+    user("config", target.pid).expect(0)
+    command.send_signal(signal.SIGINT)
+    command.communicate()
+
+
+OTHER_VERSION = """
+import os, socket, sys
+path = sys.argv[1]
+server = socket.socket(socket.AF_UNIX)
+server.bind(path)
+server.listen()
+print('ready', flush=True)
+while True:
+    client, _ = server.accept()
+    while True:
+        request = client.recv(65536)
+        if not request:
+            break
+        if b'POST /api/v1/shutdown' in request:
+            client.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}')
+            os.unlink(path)
+            sys.exit()
+        client.sendall(b'HTTP/1.1 426 Upgrade Required\\r\\nContent-Length: 2\\r\\n\\r\\n{}')
+"""
+
+
+def test_a_daemon_of_another_version_is_replaced(user: User) -> None:
+    harness.stop_process(user.daemon())
+    command = [PYTHON, "-c", OTHER_VERSION, str(user.folder / "probingd.sock")]
+    identity = {"user": user.uid, "group": user.uid}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, **identity) as old:  # type: ignore[call-overload]
+        assert old.stdout.readline() == b"ready\n"
+        user("list").expect(0)
+        assert old.wait(timeout=5) == 0
+    assert len(user.daemons()) == 1
+
+
+def test_a_stale_socket_is_no_obstacle(user: User) -> None:
+    pid = user.daemon()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5, "the daemon is dead")
+    assert (user.folder / "probingd.sock").exists()
+    user("list").expect(0)
+
+
+def test_nobody_else_gets_in(user: User) -> None:
+    user.daemon()
+    path = str(user.folder / "probingd.sock")
+    stranger = next(uids)
+    code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+    done = subprocess.run(
+        ["setpriv", f"--reuid={stranger}", f"--regid={stranger}", "--clear-groups", PYTHON, "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    assert "PermissionError" in done.stderr
+
+
+def test_a_stranger_who_was_handed_the_socket_is_hung_up_on(user: User) -> None:
+    """Even where the folder's mode does not help: the peer's uid is checked."""
+    user.daemon()
+    connection = socket.socket(socket.AF_UNIX)
+    stranger = next(uids)
+    user.folder.chmod(0o755)
+    (user.folder / "probingd.sock").chmod(0o666)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        with suppress(OSError):
+            os.setuid(stranger)
+            connection.connect(str(user.folder / "probingd.sock"))
+            code = 0
+            connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            code = 0 if connection.recv(100) == b"" else 2
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_root_sees_a_target_in_another_mount_namespace(probing: Cli) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make mount namespaces")
+    script = f'for d in /tmp /dev/shm /var/tmp; do mount -t tmpfs none $d; done; exec {PYTHON} -c "{SLEEP}"'
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", script], stdout=subprocess.PIPE) as target:
+        try:
+            assert target.stdout is not None
+            assert target.stdout.readline() == b"ready\n"
+            probing("-t", target.pid, "inject").expect(0)
+            assert harness.probe_socket(target.pid) is None, "its socket is in its own /tmp"
+            assert target.pid in [one["pid"] for one in probing("list", "--json").expect(0).json]
+            assert probing("-t", target.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+        finally:
+            target.kill()
