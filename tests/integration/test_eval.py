@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 
 import pytest
@@ -107,12 +106,14 @@ def test_a_gil_that_is_never_released_is_said_with_the_thread_that_holds_it(
     assert "hold" in answer.stderr, "the stack of the thread that holds it names its function"
 
 
-def test_eval_is_fast_while_the_main_thread_is_busy(probing: Cli, target: StartTarget, python: str) -> None:
-    """The promise is 5 ms for the whole command; here with room for a loaded machine, bench/ measures it."""
+def test_eval_does_not_wait_for_the_switch_interval(probing: Cli, target: StartTarget, python: str) -> None:
+    """A busy main thread gives the GIL away every 5 ms; we have it sooner. The best of some, because a
+    loaded machine adds to each; bench/ measures the promise itself."""
     busy = target("busy", python=python)
     probing("-t", busy.pid, "inject").expect(0)
-    times = [probing("-t", busy.pid, "eval", "1 + 1").expect(0).seconds for _ in range(15)]
-    assert statistics.median(times) < 0.05, times
+    answers = [probing("-t", busy.pid, "eval", "--json", "1 + 1").expect(0) for _ in range(20)]
+    assert min(answer.json["duration_us"] for answer in answers) < 5000
+    assert min(answer.seconds for answer in answers) < 0.05
     busy.expect_progress()
 
 
