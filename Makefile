@@ -72,6 +72,12 @@ tsan: deps ## C++ tests under the thread sanitizer
 hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)
 	@$(VENV)/python tools/install_hook.py --python $(PYTHON) --library build/release/bin/libprobing.so
 
+.PHONY: completion
+completion: build ## Shell completions of bash, zsh and fish, in build/completion
+	@mkdir -p build/completion
+	@for shell in bash zsh fish; do build/release/bin/probing completion $$shell > build/completion/probing.$$shell; done
+	@echo "for this shell:  source build/completion/probing.bash"
+
 .PHONY: deps
 deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)
 	@tools/install_deps.sh
