@@ -65,8 +65,8 @@ std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, co
 
 // Characters, not bytes: names may be in any script.
 std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
 }
 
 // Leaves out leading folders until the text fits; the file's own name always stays.
@@ -83,7 +83,8 @@ std::string ShortenPath(const std::string& path, std::size_t columns) {
 std::string FormatFrame(const cpython::Frame& frame) {
   const std::string line = frame.line == 0 ? "" : ":" + std::to_string(frame.line);
   const std::size_t used = Width(frame.function) + line.size() + std::string_view("     ()").size();
-  return "    " + frame.function + " (" + ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) + line + ")\n";
+  return "    " + frame.function + " (" + ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) +
+         line + ")\n";
 }
 
 std::string FormatThread(const ShownThread& thread) {

@@ -60,7 +60,8 @@ class Blocks {
 // Only one.
 class Block {
  public:
-  static Result<Block> Read(const process::Memory& memory, process::RemoteAddress from, std::size_t size_bytes) {
+  static Result<Block> Read(const process::Memory& memory, process::RemoteAddress from,
+                            std::size_t size_bytes) {
     Block block;
     block.bytes_.resize(size_bytes);
     RETURN_IF_ERROR(memory.Read(from, block.bytes_));
@@ -71,7 +72,10 @@ class Block {
   T Get(std::uint32_t offset) const {
     return BlockView(bytes_).Get<T>(offset);
   }
-  process::RemoteAddress GetPointer(std::uint32_t offset) const { return BlockView(bytes_).GetPointer(offset); }
+  process::RemoteAddress GetPointer(std::uint32_t offset) const {
+    return BlockView(bytes_).GetPointer(offset);
+  }
+  BlockView view() const { return BlockView(bytes_); }
 
  private:
   std::vector<std::byte> bytes_;

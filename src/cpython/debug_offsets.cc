@@ -94,20 +94,35 @@ bool AllBelow(std::uint64_t limit, std::initializer_list<std::uint64_t> values) 
 
 template <typename Table>
 bool IsPlausible(const Table& t) {
-  return AllBelow(kMaxStateOffset, {t.runtime.interpreters_head, t.interp.next, t.interp.threads_head,
-                                    t.interp.gil.ceval_gil, t.interp.gil.gil, t.interp.gil.locked,
-                                    t.interp.gil.holder}) &&
-         AllBelow(kMaxObjectOffset,
-                  {t.thread.next, t.thread.interp, t.thread.current_frame, t.thread.thread_id,
-                   t.thread.native_thread_id, t.frame.previous, t.frame.executable, t.frame.instr_ptr,
-                   t.frame.owner, t.code.filename, t.code.name, t.code.qualname, t.code.linetable,
-                   t.code.firstlineno, t.code.bytecode, t.object.type, t.bytes.ob_size, t.bytes.ob_sval,
-                   t.unicode.state, t.unicode.length, t.unicode.asciiobject_size,
-                   t.interp.gil.enabled_in_gil}) &&
+  return AllBelow(kMaxStateOffset,
+                  {t.runtime.interpreters_head, t.interp.next, t.interp.threads_head, t.interp.gil.ceval_gil,
+                   t.interp.gil.gil, t.interp.gil.locked, t.interp.gil.holder}) &&
+         AllBelow(kMaxObjectOffset, {t.thread.next,
+                                     t.thread.interp,
+                                     t.thread.current_frame,
+                                     t.thread.thread_id,
+                                     t.thread.native_thread_id,
+                                     t.frame.previous,
+                                     t.frame.executable,
+                                     t.frame.instr_ptr,
+                                     t.frame.owner,
+                                     t.code.filename,
+                                     t.code.name,
+                                     t.code.qualname,
+                                     t.code.linetable,
+                                     t.code.firstlineno,
+                                     t.code.bytecode,
+                                     t.object.type,
+                                     t.bytes.ob_size,
+                                     t.bytes.ob_sval,
+                                     t.unicode.state,
+                                     t.unicode.length,
+                                     t.unicode.asciiobject_size,
+                                     t.interp.gil.enabled_in_gil}) &&
          t.code.bytecode >= kFirstTraceableBeforeEnd && t.interp.gil.locked >= t.interp.gil.gil &&
          t.interp.gil.holder >= t.interp.gil.gil &&
-         AllBelow(kMaxObjectOffset, {t.interp.gil.locked - t.interp.gil.gil,
-                                     t.interp.gil.holder - t.interp.gil.gil});
+         AllBelow(kMaxObjectOffset,
+                  {t.interp.gil.locked - t.interp.gil.gil, t.interp.gil.holder - t.interp.gil.gil});
 }
 
 std::uint32_t Narrow(std::uint64_t checked) { return static_cast<std::uint32_t>(checked); }

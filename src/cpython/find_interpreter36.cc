@@ -71,9 +71,11 @@ std::optional<RemoteAddress> PickHead(const std::vector<Candidate>& candidates) 
 
 }  // namespace
 
-Result<RemoteAddress> FindInterpreterPointer36(const Memory& memory, const Maps& maps, const Maps::Object& object,
-                                               const Offsets& offsets, RemoteAddress neighbour) {
-  DataRange near{{neighbour.address - kNeighbourhoodBytes / 2}, std::vector<std::uint64_t>(kNeighbourhoodBytes / 8)};
+Result<RemoteAddress> FindInterpreterPointer36(const Memory& memory, const Maps& maps,
+                                               const Maps::Object& object, const Offsets& offsets,
+                                               RemoteAddress neighbour) {
+  DataRange near{{neighbour.address - kNeighbourhoodBytes / 2},
+                 std::vector<std::uint64_t>(kNeighbourhoodBytes / 8)};
   if (memory.Read(near.start, std::as_writable_bytes(std::span(near.words))).ok()) {
     if (const auto head = PickHead(FindCandidates(memory, maps, offsets, near))) return *head;
   }

@@ -10,7 +10,8 @@ namespace probing::cpython {
 // Address of the variable that points to the newest interpreter: a word in the writable data
 // of `object` which points to something that behaves like an interpreter with its threads. It
 // is nearly always close to `neighbour` (_PyThreadState_Current), so that is tried first.
-Result<process::RemoteAddress> FindInterpreterPointer36(const process::Memory& memory, const process::Maps& maps,
+Result<process::RemoteAddress> FindInterpreterPointer36(const process::Memory& memory,
+                                                        const process::Maps& maps,
                                                         const process::Maps::Object& object,
                                                         const Offsets& offsets,
                                                         process::RemoteAddress neighbour);

@@ -24,8 +24,8 @@ Error Changed(const char* what) {
 
 std::size_t EndOfFields(const Offsets::Frame& frame) {
   std::size_t end = 0;
-  for (const std::uint32_t field : {frame.previous, frame.code, frame.instruction, frame.owner, frame.generator,
-                                    frame.executing, frame.bytecode_index}) {
+  for (const std::uint32_t field : {frame.previous, frame.code, frame.instruction, frame.owner,
+                                    frame.generator, frame.executing, frame.entry, frame.bytecode_index}) {
     if (field != kAbsent) end = std::max<std::size_t>(end, field / 8 * 8 + std::size_t{8});
   }
   return end;
@@ -51,6 +51,7 @@ RawFrame Decode(const Offsets& offsets, RemoteAddress address, BlockView block) 
     const auto state = block.Get<std::int8_t>(fields.executing);
     frame.is_executing = state == offsets.executing_state || state == offsets.unwinding_state;
   }
+  frame.is_entry = offsets.every_frame_is_entry || block.Get<std::uint8_t>(fields.entry) != 0;
   frame.is_internal = fields.owner != kAbsent && frame.owner >= offsets.first_internal_owner;
   return frame;
 }
@@ -63,7 +64,8 @@ FrameChainReader::FrameChainReader(const Memory& memory, const Offsets& offsets)
 Result<FrameChainReader::Head> FrameChainReader::ReadHead(RemoteAddress thread) const {
   Head head;
   if (offsets_.thread.c_frame == kAbsent) {
-    ASSIGN_OR_RETURN(head.innermost, memory_->ReadValue((thread + offsets_.thread.frame).As<RemoteAddress>()));
+    ASSIGN_OR_RETURN(head.innermost,
+                     memory_->ReadValue((thread + offsets_.thread.frame).As<RemoteAddress>()));
     return head;
   }
   ASSIGN_OR_RETURN(head.record, memory_->ReadValue((thread + offsets_.thread.c_frame).As<RemoteAddress>()));

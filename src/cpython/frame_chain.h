@@ -20,6 +20,7 @@ struct RawFrame {
   std::uint8_t owner = 0;
   bool is_generator = false;
   bool is_executing = true;
+  bool is_entry = false;     // up to 3.11: called from C, so it began a run of the interpreter's loop
   bool is_internal = false;  // of the interpreter's C code, not of the program
 };
 
@@ -37,7 +38,8 @@ class FrameChainReader {
 
   // `thread` is the address of a PyThreadState. `likely` is where the frames were last time:
   // those that still are there need no read of their own.
-  Result<ChainPlaces> Walk(process::RemoteAddress thread, std::size_t max_depth, const ChainPlaces& likely) const;
+  Result<ChainPlaces> Walk(process::RemoteAddress thread, std::size_t max_depth,
+                           const ChainPlaces& likely) const;
 
   // Innermost first. Fails when the thread's frames are elsewhere, or cannot be all of a stack.
   Result<std::vector<RawFrame>> Sweep(process::RemoteAddress thread, const ChainPlaces& places) const;

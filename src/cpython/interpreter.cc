@@ -1,6 +1,7 @@
 #include "cpython/interpreter.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/file.h"
 #include "cpython/thread_ids.h"
@@ -54,15 +55,16 @@ Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> m
 }
 
 Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
-  ASSIGN_OR_RETURN(last_states_, ReadStates(*memory_, location_, last_states_));
-  RETURN_IF_ERROR(Identify(last_states_));
+  if (last_states_.empty() || !AreStill(*memory_, location_, last_states_)) RETURN_IF_ERROR(UpdateThreads());
   Snapshot snapshot;
+  snapshot.threads.reserve(identities_.size());
   snapshot.version = location_.version;
   snapshot.free_threaded = location_.offsets.free_threaded;
+  std::size_t index = 0;
   for (int number = 0; const InterpreterState& interpreter : last_states_) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
     for (const ThreadState& state : interpreter.threads) {
-      const Identity& identity = identities_[state.address.address];
+      const Identity& identity = identities_[index++];
       Thread thread;
       thread.tid = identity.tid;
       thread.name = identity.name;
@@ -86,31 +88,37 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   return snapshot;
 }
 
-Result<void> Interpreter::Identify(const std::vector<InterpreterState>& interpreters) {
+Result<void> Interpreter::UpdateThreads() {
+  ASSIGN_OR_RETURN(auto interpreters, ReadStates(*memory_, location_));
   std::vector<ThreadState> states;
   for (const InterpreterState& interpreter : interpreters) {
     states.insert(states.end(), interpreter.threads.begin(), interpreter.threads.end());
   }
-  const bool all_known = std::all_of(states.begin(), states.end(), [&](const ThreadState& state) {
-    const auto known = identities_.find(state.address.address);
-    return known != identities_.end() && known->second.state == state;
-  });
-  if (all_known && identities_.size() == states.size()) return {};
-
+  std::unordered_map<std::uint64_t, const Identity*> known;  // by the address of the thread state
+  for (const Identity& identity : identities_) known[identity.state.address.address] = &identity;
+  const auto find = [&](const ThreadState& state) -> const Identity* {
+    const auto found = known.find(state.address.address);
+    return found != known.end() && found->second->state == state ? found->second : nullptr;
+  };
   std::vector<pid_t> ids;
-  if (pid_ != 0) {
+  if (pid_ == 0) {
+    for (const ThreadState& state : states) ids.push_back(static_cast<pid_t>(state.native_id));
+  } else if (!std::all_of(states.begin(), states.end(), find)) {
     ASSIGN_OR_RETURN(const ThreadNumbers numbers, ReadThreadNumbers(pid_));
     ids = FindThreadIds(*memory_, states, numbers);
-  } else {
-    for (const ThreadState& state : states) ids.push_back(static_cast<pid_t>(state.native_id));
   }
-  identities_.clear();
+  std::vector<Identity> identities;
   std::vector<RemoteAddress> alive;
   for (std::size_t i = 0; i < states.size(); ++i) {
     alive.push_back(states[i].address);
-    identities_[states[i].address.address] = {states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : ""};
+    const Identity* same = find(states[i]);
+    const bool is_same = same != nullptr && (ids.empty() || ids[i] == same->tid);
+    identities.push_back(is_same ? *same
+                                 : Identity{states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : ""});
   }
   stacks_.Keep(alive);
+  identities_ = std::move(identities);
+  last_states_ = std::move(interpreters);
   return {};
 }
 

@@ -12,7 +12,8 @@
 
 #include <functional>
 #include <memory>
-#include <unordered_map>
+#include <string>
+#include <vector>
 
 #include "cpython/locate.h"
 #include "cpython/snapshot.h"
@@ -42,6 +43,10 @@ class Interpreter {
 
   Result<Snapshot> Read(const ReadOptions& options);
 
+  // Only this thread, for somebody who holds it. It must have been in the last Read(); kNotFound
+  // when threads came or went since.
+  Result<Thread> ReadThread(pid_t tid, const ReadOptions& options);
+
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }
 
@@ -54,15 +59,17 @@ class Interpreter {
     std::string name;
   };
 
-  // Learns ids and names. /proc is asked only when threads came or went since the last time.
-  Result<void> Identify(const std::vector<InterpreterState>& interpreters);
+  // Everything but the skip. `state` is one of last_states_.
+  Thread ReadOne(const Identity& identity, const ReadOptions& options);
+  // Learns which threads there are, their ids and names. /proc is asked only when some are new.
+  Result<void> UpdateThreads();
 
   pid_t pid_;
   std::unique_ptr<const process::Memory> memory_;
   Location location_;
   StackReader stacks_;
   std::vector<InterpreterState> last_states_;
-  std::unordered_map<std::uint64_t, Identity> identities_;  // by the address of the thread state
+  std::vector<Identity> identities_;  // of all threads in last_states_, in their order
 };
 
 }  // namespace probing::cpython

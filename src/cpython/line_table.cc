@@ -71,7 +71,8 @@ int FindInLocations(std::span<const std::uint8_t> table, int first_line, std::in
 
 }  // namespace
 
-int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int first_line, std::int64_t position) {
+int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int first_line,
+             std::int64_t position) {
   if (position < 0) return AsLine(first_line);
   switch (format) {
     case LineTableFormat::kLnotab:

@@ -13,6 +13,7 @@
 
 namespace probing::cpython {
 
-int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int first_line, std::int64_t position);
+int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int first_line,
+             std::int64_t position);
 
 }  // namespace probing::cpython

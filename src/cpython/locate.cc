@@ -57,8 +57,8 @@ Result<Location> LocateByRuntime(const Memory& memory, const ElfImage& image, co
     ASSIGN_OR_RETURN(location.offsets, KnownOffsets(location.version));
   }
   if (location.offsets.runtime.interpreters_head == kAbsent) {
-    return Error{Code::kFailed, object.path + " has _PyRuntime but says it is Python " + location.version.ToText(),
-                 ""};
+    return Error{Code::kFailed,
+                 object.path + " has _PyRuntime but says it is Python " + location.version.ToText(), ""};
   }
   location.first_interpreter = runtime + location.offsets.runtime.interpreters_head;
   if (location.offsets.runtime.current_thread != kAbsent) {
@@ -87,7 +87,8 @@ Result<Location> LocateIn(const Memory& memory, const Maps& maps, const Maps::Ob
   auto image = ElfImage::Load(memory, {object.base});
   if (!image.ok()) return Error{Code::kNotFound, object.path + " is no ELF object", ""};
   const RemoteAddress runtime = SymbolOrNull(*image, "_PyRuntime");
-  const RemoteAddress current_thread = runtime ? RemoteAddress{} : SymbolOrNull(*image, "_PyThreadState_Current");
+  const RemoteAddress current_thread =
+      runtime ? RemoteAddress{} : SymbolOrNull(*image, "_PyThreadState_Current");
   if (!runtime && !current_thread) return Error{Code::kNotFound, "no Python in " + object.path, ""};
   auto location = runtime ? LocateByRuntime(memory, *image, maps, object, runtime)
                           : LocateInPython36(memory, *image, maps, object, current_thread);

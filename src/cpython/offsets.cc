@@ -15,6 +15,7 @@ constexpr Offsets Base(int minor) {
   o.interpreter.threads_head = 8;
   if (minor <= 10) {
     o.thread.frame = 24;
+    o.every_frame_is_entry = true;
     o.frame.previous = 24;
     o.frame.code = 32;
     o.instruction_index_unit = minor == 10 ? 2 : 1;
@@ -89,9 +90,15 @@ constexpr Offsets Python311() {
   o.thread.native_thread_id = 160;
   o.frame.previous = 48;
   o.frame.code = 32;
+  o.frame.entry = 68;
   o.frame.owner = 69;
-  o.code = {.filename = 112, .name = 120, .qualified_name = 128, .line_table = 136,
-            .first_line = 72, .first_traceable = 168, .bytecode = 184};
+  o.code = {.filename = 112,
+            .name = 120,
+            .qualified_name = 128,
+            .line_table = 136,
+            .first_line = 72,
+            .first_traceable = 168,
+            .bytecode = 184};
   return o;
 }
 
@@ -106,8 +113,13 @@ constexpr Offsets Python312() {
   o.frame.previous = 8;
   o.frame.code = 0;
   o.frame.owner = 70;
-  o.code = {.filename = 112, .name = 120, .qualified_name = 128, .line_table = 136,
-            .first_line = 68, .first_traceable = 176, .bytecode = 192};
+  o.code = {.filename = 112,
+            .name = 120,
+            .qualified_name = 128,
+            .line_table = 136,
+            .first_line = 68,
+            .first_traceable = 176,
+            .bytecode = 192};
   o.unicode.ascii_data = 40;
   o.unicode.other_data = 56;
   o.first_internal_owner = 3;

@@ -14,7 +14,7 @@ namespace probing::cpython {
 
 inline constexpr std::uint32_t kAbsent = 0xffffffff;  // this version has no such field
 
-inline constexpr std::uint8_t kNoOwner = 0xff;        // up to 3.11 no frame is internal
+inline constexpr std::uint8_t kNoOwner = 0xff;  // up to 3.11 no frame is internal
 
 enum class LineTableFormat : std::uint8_t {
   kLnotab,     // up to 3.9: pairs of (bytes, signed lines)
@@ -50,9 +50,10 @@ struct Offsets {
     std::uint32_t previous = kAbsent;
     std::uint32_t code = kAbsent;
     std::uint32_t instruction = kAbsent;
-    std::uint32_t owner = kAbsent;      // since 3.11: what the frame is part of
-    std::uint32_t generator = kAbsent;  // up to 3.10: the generator it is part of, or null
-    std::uint32_t executing = kAbsent;  // up to 3.10: a byte that says whether it runs
+    std::uint32_t owner = kAbsent;           // since 3.11: what the frame is part of
+    std::uint32_t generator = kAbsent;       // up to 3.10: the generator it is part of, or null
+    std::uint32_t executing = kAbsent;       // up to 3.10: a byte that says whether it runs
+    std::uint32_t entry = kAbsent;           // 3.11: a byte, 1 when it was called from C
     std::uint32_t bytecode_index = kAbsent;  // 3.14t: which copy of the bytecode it runs
   } frame;
   struct Code {
@@ -87,6 +88,7 @@ struct Offsets {
   // Values of `frame.executing` in a frame that runs: a flag up to 3.9, an enum in 3.10.
   std::int8_t executing_state = 1;
   std::int8_t unwinding_state = 1;
+  bool every_frame_is_entry = false;  // up to 3.10: each has its own run of the interpreter's loop
   bool free_threaded = false;
 };
 

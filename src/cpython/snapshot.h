@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,15 +19,23 @@ struct Frame {
   int first_line = 0;    // where the function starts
 };
 
+// One run of the interpreter's loop, a function in C. Python functions that call each other share one
+// since 3.11; before, each has its own. What lies between two of them on the stack is C.
+struct EvalLoop {
+  std::size_t frames = 0;     // so many of the thread's frames run in it; 0 while it begins or ends
+  std::uint64_t c_stack = 0;  // since 3.12: an address in the loop's part of the C stack, else 0
+};
+
 struct Thread {
   pid_t tid = 0;     // as this process sees it; 0 when it could not be found out
   std::string name;  // the kernel's, at most 15 bytes
   bool has_gil = false;
-  std::vector<Frame> frames;  // innermost first; a generator or coroutine is where it is resumed
-  bool torn = false;          // it ran too fast to be read consistently: frames is empty
-  bool skipped = false;       // ReadOptions::skip said so: frames is empty
-  bool truncated = false;     // there are more frames than ReadOptions::max_depth, outermost left out
-  int interpreter = 0;        // 0 is the newest; a process has more than one only if it made them
+  std::vector<Frame> frames;    // innermost first; a generator or coroutine is where it is resumed
+  std::vector<EvalLoop> loops;  // innermost first; together they have all frames
+  bool torn = false;            // it ran too fast to be read consistently: frames is empty
+  bool skipped = false;         // ReadOptions::skip said so: frames is empty
+  bool truncated = false;       // there are more frames than ReadOptions::max_depth, outermost left out
+  int interpreter = 0;          // 0 is the newest; a process has more than one only if it made them
 };
 
 struct Snapshot {

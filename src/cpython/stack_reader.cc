@@ -1,6 +1,7 @@
 #include "cpython/stack_reader.h"
 
 #include <unordered_set>
+#include <utility>
 
 #include "cpython/line_table.h"
 
@@ -30,7 +31,10 @@ bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b)
 }  // namespace
 
 StackReader::StackReader(const Memory& memory, const Location& location)
-    : memory_(&memory), offsets_(location.offsets), chains_(memory, location.offsets), codes_(memory, location) {}
+    : memory_(&memory),
+      offsets_(location.offsets),
+      chains_(memory, location.offsets),
+      codes_(memory, location) {}
 
 Stack StackReader::Read(RemoteAddress thread, std::size_t max_depth, int attempts) {
   int doubtful = 0;
@@ -64,32 +68,40 @@ Result<StackReader::Attempt> StackReader::TryToRead(RemoteAddress thread, std::s
   attempt.stack.truncated = places.truncated;
   attempt.is_doubtful = first->empty() || (!places.truncated && first->back().is_generator);
   // Code objects are read between the two sweeps: while the chain stands they are alive.
-  ASSIGN_OR_RETURN(attempt.stack.frames, Describe(*first));
+  RETURN_IF_ERROR(Describe(*first, attempt.stack));
   ASSIGN_OR_RETURN(const auto second, chains_.Sweep(thread, places));
   if (!IsSameChain(*first, second)) return Changed("frames");
   return attempt;
 }
 
-Result<std::vector<Frame>> StackReader::Describe(const std::vector<RawFrame>& chain) {
+Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, Stack& stack) {
   std::vector<RemoteAddress> needed;
   for (const RawFrame& frame : chain) {
     if (!frame.is_internal) needed.push_back(frame.code);
   }
   RETURN_IF_ERROR(codes_.Load(needed));
-  std::vector<Frame> frames;
-  frames.reserve(needed.size());
+  stack.frames.reserve(needed.size());
+  std::size_t in_loop = 0;
   for (const RawFrame& raw : chain) {
-    if (raw.is_internal) continue;
+    if (raw.is_internal) {
+      stack.loops.push_back({std::exchange(in_loop, 0), raw.address.address});
+      continue;
+    }
     const CodeInfo& code = codes_.Get(raw.code);
     ASSIGN_OR_RETURN(const std::int64_t position, PositionInBytecode(raw, code));
-    const bool being_set_up = offsets_.code.first_traceable != kAbsent && !raw.is_generator &&
-                              position < code.first_traceable_byte;
-    if (being_set_up) continue;
-    frames.push_back({code.function, code.file,
-                      FindLine(offsets_.line_table_format, code.line_table, code.first_line, position),
-                      code.first_line});
+    const bool being_set_up =
+        offsets_.code.first_traceable != kAbsent && !raw.is_generator && position < code.first_traceable_byte;
+    if (!being_set_up) {
+      stack.frames.push_back(
+          {code.function, code.file,
+           FindLine(offsets_.line_table_format, code.line_table, code.first_line, position),
+           code.first_line});
+      ++in_loop;
+    }
+    if (raw.is_entry) stack.loops.push_back({std::exchange(in_loop, 0), 0});
   }
-  return frames;
+  if (in_loop > 0) stack.loops.push_back({in_loop, 0});  // the rest of its loop was truncated
+  return {};
 }
 
 Result<std::int64_t> StackReader::PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const {

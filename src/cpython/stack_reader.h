@@ -17,6 +17,7 @@ namespace probing::cpython {
 
 struct Stack {
   std::vector<Frame> frames;
+  std::vector<EvalLoop> loops;
   bool torn = false;
   bool truncated = false;
 };
@@ -41,7 +42,7 @@ class StackReader {
   };
 
   Result<Attempt> TryToRead(process::RemoteAddress thread, std::size_t max_depth);
-  Result<std::vector<Frame>> Describe(const std::vector<RawFrame>& chain);
+  Result<void> Describe(const std::vector<RawFrame>& chain, Stack& stack);
   Result<std::int64_t> PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const;
 
   const process::Memory* memory_;

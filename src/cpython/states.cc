@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "cpython/block.h"
-#include "cpython/prefetched_memory.h"
 
 namespace probing::cpython {
 namespace {
@@ -29,6 +28,11 @@ std::size_t EndOfFields(const Offsets::Thread& thread) {
   return end;
 }
 
+ThreadState ToThreadState(RemoteAddress address, const BlockView& block, const Offsets::Thread& offsets) {
+  return {address, block.Get<std::uint64_t>(offsets.thread_id),
+          block.Get<std::uint64_t>(offsets.native_thread_id)};
+}
+
 Result<std::vector<ThreadState>> ReadThreads(const Memory& memory, const Offsets& offsets,
                                              RemoteAddress interpreter) {
   ASSIGN_OR_RETURN(RemoteAddress at,
@@ -40,8 +44,7 @@ Result<std::vector<ThreadState>> ReadThreads(const Memory& memory, const Offsets
     ASSIGN_OR_RETURN(const Block block, Block::Read(memory, at, EndOfFields(offsets.thread)));
     // A thread state that was freed meanwhile does not point back any more.
     if (block.GetPointer(offsets.thread.interpreter) != interpreter) return Changed();
-    threads.push_back({at, block.Get<std::uint64_t>(offsets.thread.thread_id),
-                       block.Get<std::uint64_t>(offsets.thread.native_thread_id)});
+    threads.push_back(ToThreadState(at, block.view(), offsets.thread));
     at = block.GetPointer(offsets.thread.next);
   }
   return threads;
@@ -80,27 +83,10 @@ Result<RemoteAddress> ReadGilHolder(const Memory& memory, const Location& locati
   return memory.ReadValue((gil + offsets.gil.last_holder).As<RemoteAddress>());
 }
 
-// Every place TryToReadStates() looks at when nothing has changed since `last`.
-std::vector<PrefetchedMemory::Wanted> PlacesOf(const Location& location,
-                                               const std::vector<InterpreterState>& last) {
-  const std::size_t thread_bytes = EndOfFields(location.offsets.thread);
-  std::vector<PrefetchedMemory::Wanted> places{{location.first_interpreter, sizeof(RemoteAddress)}};
-  for (const InterpreterState& interpreter : last) {
-    const Offsets::Interpreter& fields = location.offsets.interpreter;
-    places.push_back({interpreter.address + fields.next, sizeof(RemoteAddress)});
-    places.push_back({interpreter.address + fields.threads_head, sizeof(RemoteAddress)});
-    for (const ThreadState& thread : interpreter.threads) places.push_back({thread.address, thread_bytes});
-  }
-  return places;
-}
-
 }  // namespace
 
-Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Location& location,
-                                                 const std::vector<InterpreterState>& last) {
-  PrefetchedMemory prefetched(memory);
-  if (!last.empty()) prefetched.Fetch(PlacesOf(location, last));
-  auto states = TryToReadStates(prefetched, location);
+Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Location& location) {
+  auto states = TryToReadStates(memory, location);
   for (int i = 1; i < kAttempts && !states.ok(); ++i) {
     if (states.error().code != Code::kFailed) break;  // the process is gone, or may not be read
     states = TryToReadStates(memory, location);
@@ -110,6 +96,49 @@ Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Loc
                  "try again"};
   }
   return states;
+}
+
+bool AreStill(const Memory& memory, const Location& location, const std::vector<InterpreterState>& states) {
+  const Offsets& offsets = location.offsets;
+  const std::size_t thread_bytes = EndOfFields(offsets.thread);
+  // Pointers that lead from one part of the lists to the next, and where they led.
+  std::vector<RemoteAddress> links;
+  std::vector<RemoteAddress> expected;
+  std::vector<RemoteAddress> threads;
+  RemoteAddress next_interpreter = location.first_interpreter;
+  for (const InterpreterState& interpreter : states) {
+    links.push_back(next_interpreter);
+    expected.push_back(interpreter.address);
+    next_interpreter = interpreter.address + offsets.interpreter.next;
+    links.push_back(interpreter.address + offsets.interpreter.threads_head);
+    expected.push_back(interpreter.threads.empty() ? RemoteAddress{} : interpreter.threads.front().address);
+    for (const ThreadState& thread : interpreter.threads) threads.push_back(thread.address);
+  }
+  links.push_back(next_interpreter);
+  expected.emplace_back();
+
+  std::vector<RemoteAddress> found(links.size());
+  std::vector<std::byte> bytes(threads.size() * thread_bytes);
+  std::vector<Memory::Piece> pieces;
+  pieces.reserve(links.size() + threads.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    pieces.push_back({links[i], std::as_writable_bytes(std::span(&found[i], 1))});
+  }
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    pieces.push_back({threads[i], std::span(bytes).subspan(i * thread_bytes, thread_bytes)});
+  }
+  if (!memory.ReadPieces(pieces).ok() || found != expected) return false;
+  std::size_t index = 0;
+  for (const InterpreterState& interpreter : states) {
+    for (std::size_t i = 0; i < interpreter.threads.size(); ++i, ++index) {
+      const BlockView block(std::span(bytes).subspan(index * thread_bytes, thread_bytes));
+      const bool is_last = i + 1 == interpreter.threads.size();
+      const RemoteAddress next = is_last ? RemoteAddress{} : interpreter.threads[i + 1].address;
+      if (block.GetPointer(offsets.thread.next) != next) return false;
+      if (ToThreadState(threads[index], block, offsets.thread) != interpreter.threads[i]) return false;
+    }
+  }
+  return true;
 }
 
 std::optional<RemoteAddress> FindGilHolder(const Memory& memory, const Location& location,

@@ -22,10 +22,13 @@ struct InterpreterState {
 };
 
 // Newest first, as CPython keeps them. The lists may change while they are read: such a reading
-// is noticed and done again. Fails when there is no interpreter (yet, or any more). `last` is what
-// the reading before gave: as far as it still holds, one system call reads it all.
-Result<std::vector<InterpreterState>> ReadStates(const process::Memory& memory, const Location& location,
-                                                 const std::vector<InterpreterState>& last = {});
+// is noticed and done again. Fails when there is no interpreter (yet, or any more).
+Result<std::vector<InterpreterState>> ReadStates(const process::Memory& memory, const Location& location);
+
+// Whether the lists are still what they were. One system call, where ReadStates() needs one for each
+// thread. False also when nothing can be read any more.
+bool AreStill(const process::Memory& memory, const Location& location,
+              const std::vector<InterpreterState>& states);
 
 // Address of the thread state that holds the GIL of this interpreter; nothing when nobody does,
 // when it has none, or when what is found there is none of its threads.

@@ -59,7 +59,8 @@ Result<std::string> ReadUnicode(const process::Memory& memory, const Offsets& of
   if (!compact || (width != 1 && width != 2 && width != 4) || length < 0) return NotA("str");
   const std::size_t count = std::min(static_cast<std::size_t>(length), max_characters);
   std::vector<std::byte> characters(count * width);
-  const process::RemoteAddress data = object + (ascii ? offsets.unicode.ascii_data : offsets.unicode.other_data);
+  const process::RemoteAddress data =
+      object + (ascii ? offsets.unicode.ascii_data : offsets.unicode.other_data);
   RETURN_IF_ERROR(memory.Read(data, characters));
   return Utf8FromCharacters(characters, width);
 }

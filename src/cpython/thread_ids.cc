@@ -22,7 +22,8 @@ std::vector<Record> ReadRecords(const process::Memory& memory, const std::vector
 }
 
 // How many records have a living id of their own at this place.
-std::size_t CountDistinctIds(const std::vector<Record>& records, std::size_t place, const ThreadNumbers& numbers) {
+std::size_t CountDistinctIds(const std::vector<Record>& records, std::size_t place,
+                             const ThreadNumbers& numbers) {
   std::unordered_set<pid_t> ids;
   for (const Record& record : records) {
     if (numbers.contains(record[place])) ids.insert(record[place]);
@@ -49,8 +50,8 @@ Result<ThreadNumbers> ReadThreadNumbers(pid_t pid) {
 std::vector<pid_t> FindThreadIds(const process::Memory& memory, const std::vector<ThreadState>& threads,
                                  const ThreadNumbers& numbers) {
   const auto number_of = [&](std::uint64_t own) {
-    const auto found = own <= std::numeric_limits<pid_t>::max() ? numbers.find(static_cast<pid_t>(own))
-                                                                : numbers.end();
+    const auto found =
+        own <= std::numeric_limits<pid_t>::max() ? numbers.find(static_cast<pid_t>(own)) : numbers.end();
     return found == numbers.end() ? 0 : found->second;
   };
   std::vector<pid_t> ids;

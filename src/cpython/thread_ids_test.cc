@@ -20,7 +20,8 @@ ThreadState MakeRecord(FakeMemory& memory, std::int32_t own_id) {
 
 TEST(ThreadIds, AreFoundInTheRecordsOfTheCLibrary) {
   FakeMemory memory(1 << 16);
-  const std::vector<ThreadState> threads = {MakeRecord(memory, 102), MakeRecord(memory, 101), MakeRecord(memory, 100)};
+  const std::vector<ThreadState> threads = {MakeRecord(memory, 102), MakeRecord(memory, 101),
+                                            MakeRecord(memory, 100)};
   const ThreadNumbers numbers = {{100, 9100}, {101, 9101}, {102, 9102}};
   EXPECT_EQ(FindThreadIds(memory, threads, numbers), (std::vector<pid_t>{9102, 9101, 9100}));
 }

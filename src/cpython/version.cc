@@ -39,7 +39,8 @@ std::string Version::ToText() const {
 }
 
 Version VersionFromHex(std::uint64_t hex) {
-  return {static_cast<int>(hex >> 24 & 0xff), static_cast<int>(hex >> 16 & 0xff), static_cast<int>(hex >> 8 & 0xff)};
+  return {static_cast<int>(hex >> 24 & 0xff), static_cast<int>(hex >> 16 & 0xff),
+          static_cast<int>(hex >> 8 & 0xff)};
 }
 
 std::optional<Version> VersionFromFileName(std::string_view base_name) {
@@ -55,7 +56,8 @@ std::optional<Version> VersionFromFileName(std::string_view base_name) {
 std::optional<Version> VersionFromVariables(std::string_view bytes) {
   constexpr std::string_view kStart = "3.";
   constexpr std::size_t kLongEnough = 32;
-  for (std::size_t at = bytes.find(kStart, 1); at != std::string_view::npos; at = bytes.find(kStart, at + 1)) {
+  for (std::size_t at = bytes.find(kStart, 1); at != std::string_view::npos;
+       at = bytes.find(kStart, at + 1)) {
     if (bytes[at - 1] != '\0') continue;
     if (const auto version = ParseFullText(bytes.substr(at, kLongEnough))) return version;
   }

@@ -74,7 +74,8 @@ Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& p
   const std::string folder = proc_root + "/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/";
   const auto stat = ReadFile(folder + "stat");
   if (!stat.ok()) {
-    return Error{Code::kNotFound, "process " + std::to_string(pid) + " has no thread " + std::to_string(tid), ""};
+    return Error{Code::kNotFound, "process " + std::to_string(pid) + " has no thread " + std::to_string(tid),
+                 ""};
   }
   ThreadStatus status;
   status.tid = tid;
