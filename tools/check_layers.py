@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_README_LINES = 30
 EVERYBODY_USES = {"base", "probing"}  # probing/: the C ABI in include/
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 EXCEPTION_WORD = re.compile(r"\b(throw|try|catch)\b")
 CMAKE_LIBRARY = re.compile(r"probing_library\(\s*(\w+)([^)]*)\)")

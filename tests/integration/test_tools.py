@@ -1,0 +1,123 @@
+"""The scripts that guard the build do find what they are there to find."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import check_layers
+import check_symbols
+import lint
+import pytest
+
+TABLE = {
+    "uses": {"base": [], "process": [], "inject": ["process"], "server": ["process"]},
+    "only": {"sys/ptrace.h": ["process"], "Python.h": []},
+    "exceptions": {"allowed": ["server"]},
+}
+
+
+def layer_errors(tmp_path: Path, **files: str) -> list[str]:
+    """Errors in a source tree of these files: {"inject/a.cc": …}, given as inject__a_cc=…."""
+    for name, text in files.items():
+        folder, _, rest = name.partition("__")
+        path = (
+            tmp_path / "src" / folder / rest.replace("_cc", ".cc").replace("_h", ".h").replace("_txt", ".txt")
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        (path.parent / "README.md").write_text("# x\n")
+    return check_layers.check(tmp_path / "src", TABLE).errors
+
+
+def test_listed_edges_are_fine(tmp_path: Path) -> None:
+    code = '#include "inject/a.h"\n#include "base/result.h"\n#include "process/maps.h"\n#include <vector>\n'
+    assert layer_errors(tmp_path, inject__a_cc=code) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("base__a_cc", '#include "process/maps.h"\n', "src/base/a.cc:1: base may not use process"),
+        ("process__a_cc", '\n#  include "inject/x.h"\n', "src/process/a.cc:2: process may not use inject"),
+        ("inject__a_cc", "#include <sys/ptrace.h>\n", "<sys/ptrace.h> is allowed only in process"),
+        ("inject__a_cc", "#include <Python.h>\n", "<Python.h> is allowed nowhere"),
+        ("inject__a_cc", "void f() { throw 1; }\n", "'throw' in inject: no exceptions here"),
+        ("inject__a_h", "void f() {\n  try {\n", "src/inject/a.h:2: 'try' in inject"),
+        ("inject__a_cc", '#include "maps.h"\n', "write paths from src/"),
+        ("inject__CMakeLists_txt", "probing_library(inject DEPS base server)\n", "inject may not use server"),
+        ("inject__CMakeLists_txt", "probing_library(inject EXCEPTIONS DEPS base)\n", "EXCEPTIONS in inject"),
+        ("unknown__a_cc", "", "folder unknown is not in tools/layers.toml"),
+    ],
+)
+def test_a_breach_of_the_dependency_rule_is_found(tmp_path: Path, file: str, text: str, message: str) -> None:
+    errors = layer_errors(tmp_path, **{file: text})
+    assert any(message in error for error in errors), errors
+
+
+def test_words_in_comments_and_strings_are_no_exceptions(tmp_path: Path) -> None:
+    code = '// never throw\n/* try\n   again */\nconst char* kText = "try \\" to catch";\nint retry;\n'
+    assert layer_errors(tmp_path, inject__a_cc=code) == []
+    assert layer_errors(tmp_path, server__a_cc="void f() { throw 1; }\n") == []
+
+
+def test_a_folder_needs_a_short_readme(tmp_path: Path) -> None:
+    assert layer_errors(tmp_path, base__a_cc="") == []
+    readme = tmp_path / "src/base/README.md"
+    readme.write_text("line\n" * 31)
+    assert "31 lines" in check_layers.check(tmp_path / "src", TABLE).errors[0]
+    readme.unlink()
+    assert "no README.md" in check_layers.check(tmp_path / "src", TABLE).errors[0]
+
+
+def test_a_cycle_in_the_table_is_found(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    table = TABLE | {"uses": {"process": ["inject"], "inject": ["process"]}}
+    assert "which is not above it" in check_layers.check(tmp_path / "src", table).errors[0]
+
+
+def test_the_table_is_read_alike_without_tomllib(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (check_layers.ROOT / "tools/layers.toml").read_text()
+    with_library = check_layers.parse_toml(text)
+    monkeypatch.setitem(__import__("sys").modules, "tomllib", None)
+    assert check_layers.parse_toml(text) == with_library
+
+
+def compile_library(tmp_path: Path, code: str, *flags: str) -> Path:
+    source, library = tmp_path / "x.c", tmp_path / "libx.so"
+    source.write_text(code)
+    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", str(library), str(source)], check=True)
+    return library
+
+
+def test_a_good_library_passes(tmp_path: Path) -> None:
+    assert check_symbols.check(compile_library(tmp_path, "int probing_active(void) { return 1; }")) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "message"),
+    [
+        ("int helper(void) { return 1; }", [], "exports helper"),
+        ("int probing_x(void) { return 1; }", ["-Wl,-z,execstack"], "executable stack"),
+        ("int probing_x(void) { return 1; }", ["-Wl,--no-as-needed", "-lresolv"], "needs libresolv.so.2"),
+        (
+            "#include <stdlib.h>\nlong probing_x(void) { return arc4random(); }",
+            ["-D_GNU_SOURCE"],
+            "GLIBC_2.36",
+        ),
+        ("char probing_x[4 << 20] = {1};", [], "at most"),
+    ],
+)
+def test_a_library_that_could_not_be_loaded_everywhere_is_found(
+    tmp_path: Path, code: str, flags: list[str], message: str
+) -> None:
+    errors = check_symbols.check(compile_library(tmp_path, code, *flags))
+    assert any(message in error for error in errors), errors
+
+
+def test_names_of_machines_are_found_and_others_are_not() -> None:
+    assert lint.REGISTRY_HOST.search("get it from https://" + "files.python" + "hosted.org/x")
+    assert lint.HOME_PATH.search('"/' + 'root/.cache"')
+    assert lint.HOME_PATH.search("cd /" + "home/me")
+    for fine in ("/proc/PID/root/tmp", "/proc/{pid}/root/tmp", "PyPI", "apache.org", "at /root"):
+        assert not lint.REGISTRY_HOST.search(fine) and not lint.HOME_PATH.search(fine), fine
