@@ -74,6 +74,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
       if (!thread.skipped) {
         Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
         thread.frames = std::move(stack.frames);
+        thread.loops = std::move(stack.loops);
         thread.torn = stack.torn;
         thread.truncated = stack.truncated;
       }

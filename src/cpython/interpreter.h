@@ -43,10 +43,6 @@ class Interpreter {
 
   Result<Snapshot> Read(const ReadOptions& options);
 
-  // Only this thread, for somebody who holds it. It must have been in the last Read(); kNotFound
-  // when threads came or went since.
-  Result<Thread> ReadThread(pid_t tid, const ReadOptions& options);
-
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }
 
@@ -59,8 +55,6 @@ class Interpreter {
     std::string name;
   };
 
-  // Everything but the skip. `state` is one of last_states_.
-  Thread ReadOne(const Identity& identity, const ReadOptions& options);
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();
 

@@ -131,7 +131,7 @@ bool AreStill(const Memory& memory, const Location& location, const std::vector<
   std::size_t index = 0;
   for (const InterpreterState& interpreter : states) {
     for (std::size_t i = 0; i < interpreter.threads.size(); ++i, ++index) {
-      const BlockView block(std::span(bytes).subspan(index * thread_bytes, thread_bytes));
+      const BlockView block{std::span(bytes).subspan(index * thread_bytes, thread_bytes)};
       const bool is_last = i + 1 == interpreter.threads.size();
       const RemoteAddress next = is_last ? RemoteAddress{} : interpreter.threads[i + 1].address;
       if (block.GetPointer(offsets.thread.next) != next) return false;
