@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import harness
@@ -202,6 +203,19 @@ def test_1000_fresh_targets(probing: Cli, target: StartTarget, name: str) -> Non
         inject(probing, fresh)
         fresh.expect_progress("loads")
         fresh.kill()
+
+
+def test_injectors_at_the_same_time_put_one_probe_in(probing: Cli, target: StartTarget) -> None:
+    for _ in range(5):
+        busy = target("busy")
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _, pid=busy.pid: probing("-t", pid, "inject"), range(4)))
+        assert [answer.code for answer in answers] == [0, 0, 0, 0], answers
+        wait_until(lambda busy=busy: threads(busy) == 2, 5, "one thread of ours")
+        eject(probing, busy)
+        assert "libprobing" not in busy.snapshot().maps
+        busy.expect_progress()
+        busy.kill()
 
 
 # ── the job does not notice ──────────────────────────────────────────────────────────────────
