@@ -23,30 +23,20 @@ std::vector<flame::Frame> ToFrames(std::vector<cpython::Frame>& frames) {
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter,
-                               ProcessClock clock)
-    : pid_(pid), name_(std::move(name)), interpreter_(std::move(interpreter)), clock_(clock) {}
+ProcessSampler::ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter)
+    : pid_(pid), name_(std::move(name)), interpreter_(std::move(interpreter)) {}
 
 Result<ProcessSampler> ProcessSampler::Attach(pid_t pid) {
   ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
-  ASSIGN_OR_RETURN(const ProcessClock clock, ProcessClock::Open(pid));
-  return ProcessSampler(pid, process::CommandLine(pid).substr(0, kMaxNameBytes), std::move(interpreter),
-                        clock);
+  return ProcessSampler(pid, process::CommandLine(pid).substr(0, kMaxNameBytes), std::move(interpreter));
 }
 
 Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
-  // The clock is read first: what runs after it is seen by the next sample.
-  if (!clock_.HasRun() && all_known_) {
-    RepeatAll(tick, profile);
-    return {};
-  }
-  all_known_ = false;
   cpython::ReadOptions options;
   options.max_depth = kMaxDepth;
   options.attempts = kAttempts;
   options.skip = [this](pid_t tid) { return MayRepeat(tid); };
   ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_.Read(options));
-  all_known_ = true;
   for (cpython::Thread& thread : snapshot.threads) Store(thread, tick, profile);
   ForgetUnseen(profile);
   return {};
@@ -70,12 +60,6 @@ bool ProcessSampler::MayRepeat(pid_t tid) {
   return !look->has_run && watched.has_stack;
 }
 
-void ProcessSampler::RepeatAll(const Tick& tick, flame::Profile& profile) {
-  for (const auto& [tid, watched] : threads_) {
-    profile.RepeatSample({tick.start_ns, tick.count, *watched.id, 0, watched.on_cpu, watched.has_gil});
-  }
-}
-
 void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile) {
   Watched& watched = threads_[thread.tid];
   if (!watched.id) watched.id = profile.AddThread({pid_, thread.tid, thread.name, name_});
@@ -88,7 +72,6 @@ void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Pro
   }
   watched.has_stack = !thread.torn;
   if (thread.torn) {
-    all_known_ = false;
     profile.losses().torn += tick.count;
     return;
   }

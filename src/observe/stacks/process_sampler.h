@@ -46,19 +46,16 @@ class ProcessSampler {
     bool seen = false;       // in the current sample
   };
 
-  ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter, ProcessClock clock);
+  ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter);
 
   bool MayRepeat(pid_t tid);
-  void RepeatAll(const Tick& tick, flame::Profile& profile);
   void Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile);
   void ForgetUnseen(flame::Profile& profile);
 
   pid_t pid_;
   std::string name_;
   cpython::Interpreter interpreter_;
-  ProcessClock clock_;
   std::unordered_map<pid_t, Watched> threads_;
-  bool all_known_ = false;  // every thread's stack could be read last time
 };
 
 }  // namespace probing::observe

@@ -1,13 +1,10 @@
 #include "observe/stacks/thread_clock.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 #include <array>
 #include <charconv>
 #include <string_view>
-
-#include "base/clock.h"
 
 namespace probing::observe {
 namespace {
@@ -62,20 +59,6 @@ Result<ThreadClock::Look> ThreadClock::LookNow() {
   times_run_ = times_run;
   slept_ = !runs;
   return Look{.on_cpu = runs, .has_run = true};
-}
-
-Result<ProcessClock> ProcessClock::Open(pid_t pid) {
-  clockid_t clock = 0;
-  const int error = clock_getcpuclockid(pid, &clock);
-  if (error != 0) return ErrnoError("find the CPU clock of process " + std::to_string(pid), error);
-  return ProcessClock(clock);
-}
-
-bool ProcessClock::HasRun() {
-  const std::int64_t now_ns = ReadClockNs(clock_);
-  const bool has_run = now_ns == 0 || now_ns != last_ns_;  // 0: it is gone, and somebody must notice
-  last_ns_ = now_ns;
-  return has_run;
 }
 
 }  // namespace probing::observe

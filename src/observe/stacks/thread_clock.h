@@ -39,18 +39,4 @@ class ThreadClock {
   bool slept_ = false;  // at the last look
 };
 
-// How much CPU time the threads of a process have used together. While it stands none has run.
-class ProcessClock {
- public:
-  static Result<ProcessClock> Open(pid_t pid);
-  // Whether any thread ran since the last call.
-  bool HasRun();
-
- private:
-  explicit ProcessClock(clockid_t clock) : clock_(clock) {}
-
-  clockid_t clock_;
-  std::int64_t last_ns_ = -1;
-};
-
 }  // namespace probing::observe
