@@ -48,6 +48,12 @@ Maps Maps::Parse(std::string_view text) {
   return maps;
 }
 
+Maps Maps::Of(std::vector<Mapping> mappings) {
+  Maps maps;
+  maps.mappings_ = std::move(mappings);
+  return maps;
+}
+
 Result<Maps> Maps::Read(pid_t pid, const std::string& proc_root) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(proc_root + "/" + std::to_string(pid) + "/maps"));
   return Parse(text);

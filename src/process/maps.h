@@ -30,6 +30,8 @@ class Maps {
  public:
   // Lines that make no sense are skipped: a path may contain anything, even a newline.
   static Maps Parse(std::string_view text);
+  // REQUIRES: ascending.
+  static Maps Of(std::vector<Mapping> mappings);
   static Result<Maps> Read(pid_t pid, const std::string& proc_root = "/proc");
 
   const std::vector<Mapping>& all() const { return mappings_; }

@@ -1,0 +1,91 @@
+#include "process/core_notes.h"
+
+#include <elf.h>
+#include <sys/procfs.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace probing::process {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+template <typename T>
+std::optional<T> Take(Bytes& bytes) {
+  if (bytes.size() < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  bytes = bytes.subspan(sizeof(T));
+  return value;
+}
+
+// Takes `size` bytes and what fills them up to a multiple of four; the last filling may be missing.
+std::optional<Bytes> TakePadded(Bytes& bytes, std::uint32_t size) {
+  if (size > bytes.size()) return std::nullopt;
+  const Bytes taken = bytes.first(size);
+  bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (std::size_t{size} + 3) & ~std::size_t{3}));
+  return taken;
+}
+
+// Up to a NUL, or to the end.
+std::string_view TextOf(Bytes bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return text.substr(0, text.find('\0'));
+}
+
+void ParseProcess(Bytes bytes, CoreNotes& notes) {
+  const auto info = Take<elf_prpsinfo>(bytes);
+  if (!info) return;
+  notes.pid = info->pr_pid;
+  notes.command = TextOf(std::as_bytes(std::span(info->pr_psargs)));
+  if (notes.command.empty()) notes.command = TextOf(std::as_bytes(std::span(info->pr_fname)));
+  while (notes.command.ends_with(' ')) notes.command.pop_back();
+}
+
+// count, page size, count times {start, end, offset in pages}, then count paths.
+void ParseFiles(Bytes bytes, CoreNotes& notes) {
+  struct Range {
+    std::uint64_t start, end, offset_pages;
+  };
+  const auto count = Take<std::uint64_t>(bytes);
+  const auto page_bytes = Take<std::uint64_t>(bytes);
+  if (!count || !page_bytes || *count > bytes.size() / sizeof(Range)) return;
+  Bytes paths = bytes.subspan(*count * sizeof(Range));
+  for (std::uint64_t i = 0; i < *count && !paths.empty(); ++i) {
+    const Range range = *Take<Range>(bytes);
+    const std::string_view path = TextOf(paths);
+    paths = paths.subspan(std::min(paths.size(), path.size() + 1));
+    std::uint64_t offset_bytes = 0;
+    if (__builtin_mul_overflow(range.offset_pages, *page_bytes, &offset_bytes)) continue;
+    if (range.start < range.end)
+      notes.files.push_back({range.start, range.end, offset_bytes, std::string(path)});
+  }
+}
+
+void ParseAuxiliaryVector(Bytes bytes, CoreNotes& notes) {
+  while (const auto entry = Take<Elf64_auxv_t>(bytes)) {
+    if (entry->a_type == AT_ENTRY) notes.entry = entry->a_un.a_val;
+  }
+}
+
+}  // namespace
+
+void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
+  while (const auto header = Take<Elf64_Nhdr>(segment)) {
+    const auto name = TakePadded(segment, header->n_namesz);
+    const auto content = name ? TakePadded(segment, header->n_descsz) : std::nullopt;
+    if (!content) return;
+    if (TextOf(*name) != "CORE") continue;
+    Bytes rest = *content;
+    if (header->n_type == NT_PRPSINFO) ParseProcess(*content, notes);
+    if (header->n_type == NT_FILE) ParseFiles(*content, notes);
+    if (header->n_type == NT_AUXV) ParseAuxiliaryVector(*content, notes);
+    if (header->n_type != NT_PRSTATUS) continue;
+    if (const auto thread = Take<elf_prstatus>(rest)) notes.tids.push_back(thread->pr_pid);
+  }
+}
+
+}  // namespace probing::process
