@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
@@ -30,13 +32,22 @@ std::string Label(std::string key) {
   return key;
 }
 
-void AddRows(const Json& object, std::vector<std::vector<std::string>>& rows) {
+using Rows = std::vector<std::vector<std::string>>;
+
+// Nested objects are shown as one list; a name that comes again says whose it is, or nothing new.
+void AddRows(const Json& object, const std::string& owner, Rows& rows) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object()) {
-      AddRows(value, rows);
-    } else {
-      rows.push_back({Painted(Label(key), Colour::kBold), ForPeople(key, value)});
+      AddRows(value, key, rows);
+      continue;
     }
+    std::string label = Label(key);
+    const std::string text = ForPeople(key, value);
+    const auto same =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row[0] == label; });
+    if (same != rows.end() && (*same)[1] == text) continue;
+    if (same != rows.end()) label = owner + " " + label;
+    rows.push_back({label, text});
   }
 }
 
@@ -48,8 +59,9 @@ Result<int> Run(const Invocation& invocation) {
     Print(FormatJson(answer));
     return 0;
   }
-  std::vector<std::vector<std::string>> rows;
-  AddRows(answer, rows);
+  Rows rows;
+  AddRows(answer, "", rows);
+  for (auto& row : rows) row[0] = Painted(row[0], Colour::kBold);
   Print(FormatRows(rows));
   return 0;
 }

@@ -28,14 +28,29 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr off_t kMaxLogBytes = 1 << 20;
+constexpr std::int64_t kLockTimeoutMs = 2000;
+constexpr auto kLastCalls = std::chrono::milliseconds(100);
 
-// Held for as long as the daemon lives; whoever does not get it is not needed.
+bool IsServed() {
+  for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
+    if (wire::Connect(directory + "/probingd.sock", geteuid()).ok()) return true;
+  }
+  return false;
+}
+
+// Held for as long as the daemon lives; whoever does not get it is not needed. A daemon that is
+// about to end has no socket any more but the lock still: it is waited for.
 Result<ScopedFd> TakeLock() {
   ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
   const std::string path = directory + "/probingd.lock";
   ScopedFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return ErrnoError("open " + path);
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return ErrnoError("lock " + path);
+  const Deadline deadline = Deadline::AfterMs(kLockTimeoutMs);
+  while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || deadline.passed()) return ErrnoError("lock " + path);
+    if (IsServed()) return Error{Code::kFailed, "not needed: another probingd serves this user", ""};
+    SleepUs(2000);
+  }
   return fd;
 }
 
@@ -45,10 +60,15 @@ void TrimLog() {
   if (is_file && info.st_size > kMaxLogBytes) (void)!ftruncate(STDERR_FILENO, 0);
 }
 
+asio::awaitable<void> Sleep(asio::io_context& io, std::chrono::nanoseconds duration) {
+  asio::steady_timer timer(io, duration);
+  (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+}
+
 // Ends the daemon when nobody has needed it for a while.
-asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& server) {
+asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& server,
+                                    std::string socket_path) {
   std::int64_t idle_since_ns = MonotonicNs();
-  asio::steady_timer timer(daemon.io);
   while (true) {
     const auto limit_ns =
         static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
@@ -58,10 +78,14 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
     if (left_ns <= 0) break;
     // The setting may change and targets may end meanwhile: look again every second.
-    timer.expires_after(std::chrono::nanoseconds(std::min<std::int64_t>(left_ns, 1'000'000'000)));
-    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    co_await Sleep(daemon.io, std::chrono::nanoseconds(std::min<std::int64_t>(left_ns, 1'000'000'000)));
   }
   Log(LogLevel::kInfo, "idle: nothing to watch and nobody asking");
+  // Whoever comes now starts another daemon; whoever has connected already is still served.
+  unlink(socket_path.c_str());
+  do {
+    co_await Sleep(daemon.io, kLastCalls);
+  } while (server.running() > 0);
   daemon.shutdown();
 }
 
@@ -93,7 +117,7 @@ int Run() {
   server.Serve(std::move(listener->socket));
   targets.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
-  asio::co_spawn(io, LeaveWhenIdle(daemon, server), asio::detached);
+  asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code&, int) { daemon.shutdown(); });
 
