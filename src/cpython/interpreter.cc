@@ -70,7 +70,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
       thread.name = identity.name;
       thread.has_gil = gil_holder == state.address;
       thread.interpreter = number;
-      thread.skipped = options.skip && options.skip(thread.tid);
+      thread.skipped = options.skip && options.skip(thread);
       if (!thread.skipped) {
         Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
         thread.frames = std::move(stack.frames);

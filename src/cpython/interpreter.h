@@ -25,9 +25,9 @@ namespace probing::cpython {
 struct ReadOptions {
   std::size_t max_depth = 4096;  // innermost frames kept
   int attempts = 20;             // per thread, before it is called torn
-  // Asked just before a thread's stack would be read; true leaves it out. For those who read again
-  // and again, and know from elsewhere that a thread has not run since.
-  std::function<bool(pid_t tid)> skip;
+  // Asked just before a thread's stack would be read (everything else is known by then); true
+  // leaves it out. For those who read again and again, and know that a thread has not run since.
+  std::function<bool(const Thread& thread)> skip;
 };
 
 class Interpreter {

@@ -1,5 +1,7 @@
 #include "observe/stacks/process_sampler.h"
 
+#include <algorithm>
+
 #include "process/status.h"
 
 namespace probing::observe {
@@ -10,6 +12,10 @@ constexpr std::size_t kMaxNameBytes = 80;  // of a command line
 // Each attempt takes some ten microseconds. What is still torn then is counted as torn: trying on
 // would favour moments in which the program does little.
 constexpr int kAttempts = 8;
+
+constexpr int kQuietLooks = 32;                // after so many a thread is looked at less often...
+constexpr std::int64_t kQuietNs = 50'000'000;  // ...but at least this often
+constexpr std::int64_t kMaxQuietPeriods = 16;
 
 std::vector<flame::Frame> ToFrames(std::vector<cpython::Frame>& frames) {
   std::vector<flame::Frame> converted;
@@ -32,19 +38,30 @@ Result<ProcessSampler> ProcessSampler::Attach(pid_t pid) {
 }
 
 Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
+  period_ns_ = profile.period_ns();
+  now_ns_ = tick.start_ns + tick.count * period_ns_;
   cpython::ReadOptions options;
   options.max_depth = kMaxDepth;
   options.attempts = kAttempts;
-  options.skip = [this](pid_t tid) { return MayRepeat(tid); };
+  options.skip = [this](const cpython::Thread& thread) { return MayRepeat(thread); };
   ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_.Read(options));
   for (cpython::Thread& thread : snapshot.threads) Store(thread, tick, profile);
   ForgetUnseen(profile);
   return {};
 }
 
+bool ProcessSampler::IsDue(const Watched& watched, bool has_gil) const {
+  if (has_gil || !watched.has_stack || watched.quiet_looks < kQuietLooks) return true;
+  const std::int64_t periods = std::min(kMaxQuietPeriods, kQuietNs / period_ns_);
+  return now_ns_ - watched.covered_until_ns >= periods * period_ns_;
+}
+
 // Asked by the reader just before it would read this thread's stack.
-bool ProcessSampler::MayRepeat(pid_t tid) {
+bool ProcessSampler::MayRepeat(const cpython::Thread& thread) {
+  const pid_t tid = thread.tid;
   Watched& watched = threads_[tid];
+  watched.due = IsDue(watched, thread.has_gil);
+  if (!watched.due) return true;
   if (!watched.clock && tid != 0) {
     auto clock = ThreadClock::Open(pid_, tid);
     if (clock.ok()) watched.clock = std::move(*clock);
@@ -57,22 +74,40 @@ bool ProcessSampler::MayRepeat(pid_t tid) {
     return false;
   }
   watched.on_cpu = look->on_cpu;
+  watched.quiet_looks = look->has_run ? 0 : watched.quiet_looks + 1;
   return !look->has_run && watched.has_stack;
+}
+
+// A sample stands for the time since the last look at this thread.
+std::int64_t ProcessSampler::StartOfSample(const Watched& watched, bool has_gil, const Tick& tick,
+                                           flame::Profile& profile) const {
+  const std::int64_t gap_ns = tick.start_ns - watched.covered_until_ns;
+  const bool has_gap =
+      watched.has_stack && watched.covered_until_ns != 0 && gap_ns >= period_ns_ && gap_ns < kQuietNs;
+  if (!has_gap) return tick.start_ns;
+  if (!has_gil) return watched.covered_until_ns;
+  // Holders of the GIL are looked at in every tick, so before this one it did not hold it: it slept.
+  const auto ticks = static_cast<std::uint32_t>(gap_ns / period_ns_);
+  profile.RepeatSample({watched.covered_until_ns, ticks, *watched.id, 0, false, false});
+  return tick.start_ns;
 }
 
 void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile) {
   Watched& watched = threads_[thread.tid];
   if (!watched.id) watched.id = profile.AddThread({pid_, thread.tid, thread.name, name_});
   watched.seen = true;
-  watched.has_gil = thread.has_gil;
-  const flame::Sample sample{tick.start_ns, tick.count, *watched.id, 0, watched.on_cpu, watched.has_gil};
+  if (!watched.due) return;
+  const std::int64_t start_ns = StartOfSample(watched, thread.has_gil, tick, profile);
+  const auto ticks = static_cast<std::uint32_t>((now_ns_ - start_ns) / period_ns_);
+  watched.covered_until_ns = now_ns_;
+  const flame::Sample sample{start_ns, ticks, *watched.id, 0, watched.on_cpu, thread.has_gil};
   if (thread.skipped) {
     profile.RepeatSample(sample);
     return;
   }
   watched.has_stack = !thread.torn;
   if (thread.torn) {
-    profile.losses().torn += tick.count;
+    profile.losses().torn += ticks;
     return;
   }
   profile.AddSample(sample, ToFrames(thread.frames));

@@ -2,6 +2,10 @@
 //
 // Reads from outside and stops nothing. Has no thread, no timer and no memory of its own besides
 // what makes the next sample cheaper. Not thread-safe.
+//
+// A thread that has slept for a while is looked at less often, and a look at it stands for the
+// time since the last one: that costs precision in time, but makes no share wrong. Who holds the
+// GIL is always looked at.
 #pragma once
 
 #include <sys/types.h>
@@ -41,14 +45,19 @@ class ProcessSampler {
     std::optional<ThreadClock> clock;
     std::optional<flame::ThreadId> id;  // in the profile
     bool on_cpu = false;
-    bool has_gil = false;
-    bool has_stack = false;  // the profile has a stack of it that was right when it was read
-    bool seen = false;       // in the current sample
+    bool has_stack = false;             // the profile has a stack of it that was right when it was read
+    bool seen = false;                  // in the current sample
+    bool due = false;                   // looked at in the current sample
+    int quiet_looks = 0;                // in a row that found it asleep
+    std::int64_t covered_until_ns = 0;  // what its samples stand for so far
   };
 
   ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter);
 
-  bool MayRepeat(pid_t tid);
+  bool IsDue(const Watched& watched, bool has_gil) const;
+  bool MayRepeat(const cpython::Thread& thread);
+  std::int64_t StartOfSample(const Watched& watched, bool has_gil, const Tick& tick,
+                             flame::Profile& profile) const;
   void Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile);
   void ForgetUnseen(flame::Profile& profile);
 
@@ -56,6 +65,8 @@ class ProcessSampler {
   std::string name_;
   cpython::Interpreter interpreter_;
   std::unordered_map<pid_t, Watched> threads_;
+  std::int64_t now_ns_ = 0;     // end of the current tick
+  std::int64_t period_ns_ = 0;  // of the profile
 };
 
 }  // namespace probing::observe
