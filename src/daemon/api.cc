@@ -197,6 +197,54 @@ Result<void> ChangeOwnSettings(Daemon& daemon, const Json& set) {
   return {};
 }
 
+// What is set for one target: in its probe, and in the daemon.
+struct TargetSettings {
+  wire::Message to_probe = wire::Message::Request(0, "config");
+  bool needs_probe = true;
+  std::optional<double> sample_rate;
+};
+
+Result<TargetSettings> CheckTargetSettings(const Json& set) {
+  TargetSettings checked;
+  wire::Settings probe(wire::Holder::kProbe);
+  wire::Settings own(wire::Holder::kDaemonPerTarget);
+  // To read settings, or to change one of the probe's, there must be a probe.
+  checked.needs_probe = set.empty();
+  for (const auto& [name, value] : Assignments(set)) {
+    ASSIGN_OR_RETURN(const wire::Setting* setting, wire::FindSetting(name));
+    if (setting->holder == wire::Holder::kDaemonPerTarget) {
+      RETURN_IF_ERROR(own.Set(name, value));
+      checked.sample_rate = own.GetNumber(kSampleRate);
+    } else {
+      RETURN_IF_ERROR(probe.Set(name, value));
+      checked.to_probe.Set("set:" + name, probe.Get(name));
+      checked.needs_probe = true;
+    }
+  }
+  return checked;
+}
+
+Answer ConfigOfTarget(Daemon& daemon, pid_t pid, const Json& set) {
+  Result<TargetSettings> checked = CheckTargetSettings(set);
+  if (!checked.ok()) co_return checked.error();
+  Json list = Json::array();
+  if (checked->needs_probe) {
+    const Result<wire::Message> answer = co_await Ask(daemon, pid, std::move(checked->to_probe));
+    if (!answer.ok()) co_return answer.error();
+    for (const auto& [name, value] : answer->fields()) {
+      const Result<const wire::Setting*> setting = wire::FindSetting(name);
+      if (setting.ok()) list.push_back(SettingToJson(**setting, value));
+    }
+  }
+  if (checked->sample_rate) {
+    const Result<void> changed = co_await daemon.sampling.SetRate(pid, *checked->sample_rate);
+    if (!changed.ok()) co_return changed.error();
+  }
+  const Result<const wire::Setting*> sample_rate = wire::FindSetting(kSampleRate);
+  if (sample_rate.ok()) list.push_back(SettingToJson(**sample_rate, daemon.sampling.Rate(pid)));
+  co_return Json{{"settings", std::move(list)}};
+}
+
 Answer Config(Daemon& daemon, const server::Request& request) {
   const Result<std::optional<pid_t>> pid = TargetOf(request);
   if (!pid.ok()) co_return pid.error();
@@ -209,20 +257,7 @@ Answer Config(Daemon& daemon, const server::Request& request) {
     for (const auto& [setting, value] : daemon.settings.all()) list.push_back(SettingToJson(*setting, value));
     co_return Json{{"settings", std::move(list)}};
   }
-  wire::Settings checked(wire::Holder::kProbe);
-  wire::Message message = wire::Message::Request(0, "config");
-  for (const auto& [name, value] : Assignments(set)) {
-    const Result<void> valid = checked.Set(name, value);
-    if (!valid.ok()) co_return valid.error();
-    message.Set("set:" + name, checked.Get(name));
-  }
-  const Result<wire::Message> answer = co_await Ask(daemon, **pid, std::move(message));
-  if (!answer.ok()) co_return answer.error();
-  for (const auto& [name, value] : answer->fields()) {
-    const Result<const wire::Setting*> setting = wire::FindSetting(name);
-    if (setting.ok()) list.push_back(SettingToJson(**setting, value));
-  }
-  co_return Json{{"settings", std::move(list)}};
+  co_return co_await ConfigOfTarget(daemon, **pid, set);
 }
 
 Answer PostEject(Daemon& daemon, const server::Request& request) {
@@ -233,6 +268,18 @@ Answer PostEject(Daemon& daemon, const server::Request& request) {
   daemon.targets.Forget(*pid);
   Log(LogLevel::kInfo, "target " + std::to_string(*pid) + " was asked to eject its probe");
   co_return FieldsToJson(*answer);
+}
+
+Answer PostProfile(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  co_return co_await daemon.sampling.Record(*pid, request.body);
+}
+
+Answer GetSamples(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  co_return daemon.sampling.Samples(*pid);
 }
 
 asio::awaitable<void> ShutDownSoon(Daemon& daemon) {
@@ -257,6 +304,9 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   router.Add("GET", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
   router.Add("POST", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
   router.Add("POST", wire::kEjectRoute, [&](const Request& request) { return PostEject(daemon, request); });
+  router.Add("POST", wire::kProfileRoute,
+             [&](const Request& request) { return PostProfile(daemon, request); });
+  router.Add("GET", wire::kSamplesRoute, [&](const Request& request) { return GetSamples(daemon, request); });
   router.Add("POST", wire::kShutdownRoute, [&](const Request&) { return PostShutdown(daemon); });
 }
 

@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 
+#include "daemon/sampling.h"
 #include "daemon/targets.h"
 #include "server/router.h"
 #include "wire/settings.h"
@@ -14,6 +15,7 @@ namespace probing::daemon {
 struct Daemon {
   boost::asio::io_context& io;
   Targets& targets;
+  Sampling& sampling;
   wire::Settings& settings;
   std::int64_t started_ns;  // MonotonicNs
   std::function<void()> shutdown;

@@ -73,7 +73,8 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     const auto limit_ns =
         static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
     const std::int64_t now_ns = MonotonicNs();
-    if (server.running() > 0 || daemon.targets.live() > 0) idle_since_ns = now_ns;
+    if (server.running() > 0 || daemon.targets.live() > 0 || daemon.sampling.running() > 0)
+      idle_since_ns = now_ns;
     idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
     if (left_ns <= 0) break;
@@ -110,12 +111,14 @@ int Run() {
 
   asio::io_context io(1);
   Targets targets(io);
-  Daemon daemon{io, targets, settings, MonotonicNs(), [&io] { io.stop(); }};
+  Sampling sampling(io, targets);
+  Daemon daemon{io, targets, sampling, settings, MonotonicNs(), [&io] { io.stop(); }};
   server::Router router;
   AddRoutes(router, daemon);
   server::HttpServer server(io, router);
   server.Serve(std::move(listener->socket));
   targets.Watch();
+  sampling.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);

@@ -1,16 +1,25 @@
 // The HTTP contract of probingd, shared by its server and its clients.
 //
-//   GET  /api/v1/health                             {status, version, pid}
-//   GET  /api/v1/targets                            {targets: [{pid, user, state, python, how, version,
-//                                                    started_ns, command}]}
-//   GET  /api/v1/status?target=PID                  {pid, …, probe: {…}}; without target: probingd's own
-//   POST /api/v1/eval     {target, code, timeout?}  {outcome, stdout, stderr, value?, traceback?, note?,
-//   duration_us} GET  /api/v1/config?target=PID                  {settings: [{name, value, default,
-//   description}]} POST /api/v1/config   {target?, set: {name: value}}   as GET POST /api/v1/eject {target}
-//   {note} POST /api/v1/shutdown                           {}
+//   GET  health                            {status, version, pid}
+//   GET  targets                           {targets: [{pid, user, state, python, how, version, started_ns,
+//                                          command}]}
+//   GET  status?target=PID                 {pid, …, probe: {…}}; without target: probingd's own
+//   POST eval {target, code, timeout?}     {outcome, stdout, stderr, value?, traceback?, note?, duration_us}
+//   GET  config?target=PID                 {settings: [{name, value, default, description}]}
+//   POST config {target?, set: {name: value}}  as GET
+//   POST eject {target}                    {note}
+//   POST profile {target, seconds?, hz?, subprocesses?}
+//                                          {pid, period_ns, samples_taken, ended, lost, threads, frames,
+//                                          stacks, samples: {start_ns, weight, thread, stack, on_cpu,
+//                                          has_gil}}; a stack lists frames outermost first, [0] is empty;
+//                                          thread, stack and frame numbers are positions in those lists;
+//                                          weight counts periods
+//   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
+//                                          thread_name, stack, on_cpu, has_gil, weight}]}
+//   POST shutdown                          {}
 //
-// Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A client
-// sends its version as kVersionHeader; another version than the daemon's is answered with
+// All under /api/v1/. Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A
+// client sends its version as kVersionHeader; another version than the daemon's is answered with
 // kVersionMismatch before anything is done, and the client replaces the daemon.
 #pragma once
 
@@ -26,6 +35,8 @@ inline constexpr std::string_view kStatusRoute = "/api/v1/status";
 inline constexpr std::string_view kEvalRoute = "/api/v1/eval";
 inline constexpr std::string_view kConfigRoute = "/api/v1/config";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
+inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
+inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
 inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 
 inline constexpr std::string_view kVersionHeader = "Probing-Version";

@@ -20,6 +20,8 @@ constexpr std::array kSettings{
             "how much captured output of one eval is kept"},
     Setting{"probing.nested", kProbe, kFlag, "false", 0, 0, "",
             "whether processes forked by the target get a probe of their own"},
+    Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0", 0, 3600, "",
+            "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
     Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",

@@ -1,6 +1,7 @@
 // Every setting of Probing, declared once, and the values one program holds.
 //
-// A setting lives in one place: the probe of each target, or the user's probingd. Its
+// A setting lives in one place: the probe of each target, or the user's probingd (for all
+// targets, or one value for each). Its
 // environment name follows from its name (probing.eval.timeout: PROBING_EVAL_TIMEOUT).
 // Linked into the probe, so nothing here throws or depends on the target's locale.
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace probing::wire {
 
-enum class Holder : std::uint8_t { kProbe, kDaemon };
+enum class Holder : std::uint8_t { kProbe, kDaemon, kDaemonPerTarget };
 enum class SettingType : std::uint8_t { kSeconds, kBytes, kFlag, kChoice };
 
 struct Setting {

@@ -1,0 +1,101 @@
+#include "daemon/profile_json.h"
+
+#include <map>
+#include <tuple>
+
+#include "flame/view.h"
+
+namespace probing::daemon {
+
+using server::Json;
+
+namespace {
+
+const char* KindName(flame::FrameKind kind) {
+  switch (kind) {
+    case flame::FrameKind::kPython:
+      return "python";
+    case flame::FrameKind::kNative:
+      return "native";
+    case flame::FrameKind::kGroup:
+      break;
+  }
+  return "group";
+}
+
+Json FrameToJson(const flame::Frame& frame) {
+  return {{"kind", KindName(frame.kind)},
+          {"func", frame.function},
+          {"file", frame.file},
+          {"lineno", frame.line},
+          {"first_line", frame.first_line}};
+}
+
+Json SamplesToJson(const flame::Profile& profile, std::int64_t origin_ns) {
+  Json start_ns = Json::array();
+  Json weight = Json::array();
+  Json thread = Json::array();
+  Json stack = Json::array();
+  Json on_cpu = Json::array();
+  Json has_gil = Json::array();
+  for (const flame::Sample& sample : profile.samples()) {
+    start_ns.push_back(sample.start_ns - origin_ns);
+    weight.push_back(sample.ticks);
+    thread.push_back(sample.thread);
+    stack.push_back(sample.stack);
+    on_cpu.push_back(sample.on_cpu);
+    has_gil.push_back(sample.has_gil);
+  }
+  return {{"start_ns", std::move(start_ns)}, {"weight", std::move(weight)}, {"thread", std::move(thread)},
+          {"stack", std::move(stack)},       {"on_cpu", std::move(on_cpu)}, {"has_gil", std::move(has_gil)}};
+}
+
+}  // namespace
+
+Json LossesToJson(const flame::Losses& losses) {
+  return {{"torn", losses.torn}, {"dropped", losses.dropped}, {"missed", losses.missed}};
+}
+
+Json ProfileToJson(const observe::Recorder& recorder) {
+  const flame::Profile& profile = recorder.profile();
+  Json frames = Json::array();
+  for (const flame::Frame& frame : profile.frames()) frames.push_back(FrameToJson(frame));
+  Json stacks = Json::array();  // outermost first
+  for (flame::StackId stack = 0; stack < profile.stacks().size(); ++stack)
+    stacks.push_back(profile.FramesOf(stack));
+  Json threads = Json::array();
+  for (const flame::Thread& thread : profile.threads()) {
+    threads.push_back(
+        {{"pid", thread.pid}, {"tid", thread.tid}, {"name", thread.name}, {"process", thread.process}});
+  }
+  return {{"period_ns", profile.period_ns()},   {"samples_taken", recorder.samples_taken()},
+          {"ended", recorder.processes() == 0}, {"lost", LossesToJson(profile.losses())},
+          {"threads", std::move(threads)},      {"frames", std::move(frames)},
+          {"stacks", std::move(stacks)},        {"samples", SamplesToJson(profile, recorder.started_ns())}};
+}
+
+Json FoldedToJson(const flame::Profile& profile) {
+  std::map<std::tuple<flame::ThreadId, flame::StackId, bool, bool>, std::uint64_t> folded;
+  for (const flame::Sample& sample : profile.samples()) {
+    folded[{sample.thread, sample.stack, sample.on_cpu, sample.has_gil}] += sample.ticks;
+  }
+  Json list = Json::array();
+  for (const auto& [key, ticks] : folded) {
+    const auto& [thread_id, stack, on_cpu, has_gil] = key;
+    const flame::Thread& thread = profile.threads()[thread_id];
+    Json frames = Json::array();  // outermost first
+    for (const flame::FrameId frame : profile.FramesOf(stack)) {
+      frames.push_back(Label(flame::View{.by_line = true}, profile.frames()[frame]));
+    }
+    list.push_back({{"pid", thread.pid},
+                    {"tid", thread.tid},
+                    {"thread_name", thread.name},
+                    {"stack", std::move(frames)},
+                    {"on_cpu", on_cpu},
+                    {"has_gil", has_gil},
+                    {"weight", ticks}});
+  }
+  return list;
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,179 @@
+#include "daemon/sampling.h"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+#include <chrono>
+
+#include "base/clock.h"
+#include "daemon/log.h"
+#include "daemon/profile_json.h"
+#include "process/status.h"
+#include "wire/settings.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using server::Json;
+
+namespace {
+
+constexpr auto kLookEvery = std::chrono::seconds(1);
+constexpr int kTries = 30;  // a program may load Python long after it started
+constexpr std::int64_t kEndedKeptNs = 60'000'000'000;
+constexpr double kMaxSeconds = 3600;
+constexpr std::string_view kDefaultRate = "0.1";
+// Per target; the last minutes of a busy program.
+constexpr flame::Profile::Limits kContinuousLimits{.samples = 100'000, .table_bytes = 16 << 20};
+constexpr flame::Profile::Limits kRecordingLimits{.samples = 200'000, .table_bytes = 32 << 20};
+
+Result<double> NumberIn(const Json& request, const char* name, double otherwise, double maximum) {
+  const auto field = request.find(name);
+  if (field == request.end()) return otherwise;
+  const double number = field->is_number() ? field->get<double>() : 0;
+  if (number > 0 && number <= maximum) return number;
+  return Error{
+      Code::kUsage,
+      std::string(name) + " is a number above 0 and at most " + std::to_string(static_cast<int>(maximum)),
+      ""};
+}
+
+std::string RateText(double seconds) {
+  const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
+  const Result<std::string> text = setting.ok() ? wire::CanonicalValue(**setting, std::to_string(seconds))
+                                                : Result<std::string>(setting.error());
+  return text.ok() ? *text : "0";
+}
+
+// The rate the target was started with; nothing when it did not ask.
+std::optional<double> RateFromEnvironment(pid_t pid) {
+  const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
+  if (!setting.ok()) return std::nullopt;
+  Result<std::string> text = process::StartupEnvironment(pid, wire::EnvironmentName(**setting));
+  if (!text.ok()) {
+    const Result<std::string> pprof = process::StartupEnvironment(pid, "PROBE_PPROF");
+    if (!pprof.ok() || pprof->empty() || *pprof == "0") return std::nullopt;
+    text = std::string(kDefaultRate);
+  }
+  const Result<std::string> canonical = wire::CanonicalValue(**setting, *text);
+  if (!canonical.ok()) {
+    Log(LogLevel::kWarn, "target " + std::to_string(pid) + ": " + canonical.error().message);
+    return std::nullopt;
+  }
+  double seconds = 0;
+  std::from_chars(canonical->data(), canonical->data() + canonical->size(), seconds);
+  return seconds;
+}
+
+}  // namespace
+
+asio::awaitable<Result<void>> Sampling::SetRate(pid_t pid, double seconds) {
+  if (seconds == 0) {
+    continuous_.erase(pid);
+    co_return Result<void>();
+  }
+  if (1 / seconds > observe::kMaxHz) {
+    co_return Error{Code::kUsage, std::string(kSampleRate) + " is at least 0.001",
+                    "that is 1000 samples per second"};
+  }
+  SamplerThread::Options options;
+  options.recorder.hz = 1 / seconds;
+  options.recorder.limits = kContinuousLimits;
+  SamplerThread sampler(io_.get_executor(), pid, options);
+  Result<void> started = co_await sampler.Started();
+  if (!started.ok()) co_return started;
+  continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds)});
+  Log(LogLevel::kInfo, "target " + std::to_string(pid) + " is sampled every " + RateText(seconds) + " s");
+  co_return started;
+}
+
+std::string Sampling::Rate(pid_t pid) const {
+  const auto found = continuous_.find(pid);
+  return found != continuous_.end() && found->second.sampler.is_running() ? found->second.rate : "0";
+}
+
+asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
+  SamplerThread::Options options;
+  const Result<double> seconds = NumberIn(request, "seconds", 10, kMaxSeconds);
+  if (!seconds.ok()) co_return seconds.error();
+  const Result<double> hz = NumberIn(request, "hz", 100, observe::kMaxHz);
+  if (!hz.ok()) co_return hz.error();
+  options.seconds = *seconds;
+  options.recorder.hz = *hz;
+  options.recorder.follow_children = request.value("subprocesses", Json(false)) == true;
+  options.recorder.limits = kRecordingLimits;
+  SamplerThread sampler(io_.get_executor(), pid, options);
+  const Result<void> started = co_await sampler.Started();
+  if (!started.ok()) co_return started.error();
+  co_await sampler.Ended();
+  Json answer{{"pid", pid}};
+  sampler.Look([&](const observe::Recorder& recorder) { answer.update(ProfileToJson(recorder)); });
+  co_return answer;
+}
+
+Result<Json> Sampling::Samples(pid_t pid) const {
+  const auto found = continuous_.find(pid);
+  if (found == continuous_.end()) {
+    return Error{
+        Code::kFailed, "process " + std::to_string(pid) + " is not sampled",
+        "`probing -t " + std::to_string(pid) + " config " + std::string(kSampleRate) + "=0.1` starts it"};
+  }
+  Json answer{{"pid", pid}, {"running", found->second.sampler.is_running()}};
+  found->second.sampler.Look([&](const observe::Recorder& recorder) {
+    answer["period_ns"] = recorder.profile().period_ns();
+    answer["samples_taken"] = recorder.samples_taken();
+    answer["lost"] = LossesToJson(recorder.profile().losses());
+    answer["folded"] = FoldedToJson(recorder.profile());
+  });
+  return answer;
+}
+
+std::size_t Sampling::running() const {
+  return static_cast<std::size_t>(
+      std::count_if(continuous_.begin(), continuous_.end(),
+                    [](const auto& entry) { return entry.second.sampler.is_running(); }));
+}
+
+void Sampling::Watch() { asio::co_spawn(io_, LookAtTargets(), asio::detached); }
+
+asio::awaitable<void> Sampling::LookAtTargets() {
+  while (true) {
+    std::map<std::pair<pid_t, std::uint64_t>, int> tries_left;
+    for (const Target* target : targets_.Shown()) {
+      const std::pair key(target->pid, target->start_ticks);
+      const auto known = tries_left_.find(key);
+      if (target->state == TargetState::kLive)
+        tries_left[key] = known != tries_left_.end() ? known->second : kTries;
+    }
+    tries_left_ = std::move(tries_left);
+    for (auto& [key, tries] : tries_left_) {
+      if (tries > 0) tries = co_await StartFromEnvironment(key.first) ? 0 : tries - 1;
+    }
+    ForgetEnded();
+    asio::steady_timer timer(io_, kLookEvery);
+    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+}
+
+asio::awaitable<bool> Sampling::StartFromEnvironment(pid_t pid) {
+  const std::optional<double> seconds = RateFromEnvironment(pid);
+  if (!seconds || continuous_.contains(pid)) co_return true;
+  const Result<void> started = co_await SetRate(pid, *seconds);
+  if (!started.ok()) Log(LogLevel::kDebug, "cannot sample yet: " + started.error().message);
+  co_return started.ok();
+}
+
+void Sampling::ForgetEnded() {
+  const std::int64_t now_ns = MonotonicNs();
+  for (auto& [pid, continuous] : continuous_) {
+    if (!continuous.sampler.is_running() && continuous.ended_ns == 0) continuous.ended_ns = now_ns;
+  }
+  std::erase_if(continuous_, [&](const auto& entry) {
+    return entry.second.ended_ns != 0 && now_ns - entry.second.ended_ns > kEndedKeptNs;
+  });
+}
+
+}  // namespace probing::daemon

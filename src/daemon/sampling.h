@@ -1,0 +1,61 @@
+// Sampling in probingd: targets that are sampled all the time, and recordings somebody asked for.
+//
+// A target is sampled while probing.sample_rate, its setting, is not 0. It is set by `probing -t PID
+// config`, or by PROBE_PPROF=1 or PROBING_SAMPLE_RATE in the environment the target was started
+// with. Recent samples are kept in bounded memory, for a while also after the end of the target.
+// Needs no probe. Runs on the daemon's thread; the samplers have their own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <string>
+
+#include "daemon/sampler_thread.h"
+#include "daemon/targets.h"
+#include "server/router.h"
+
+namespace probing::daemon {
+
+inline constexpr std::string_view kSampleRate = "probing.sample_rate";
+
+class Sampling {
+ public:
+  Sampling(boost::asio::io_context& io, Targets& targets) : io_(io), targets_(targets) {}
+
+  // Seconds between samples; 0 ends it and forgets what was sampled.
+  boost::asio::awaitable<Result<void>> SetRate(pid_t pid, double seconds);
+  // As the setting shows it.
+  std::string Rate(pid_t pid) const;
+
+  // POST /api/v1/profile and GET /api/v1/samples.
+  boost::asio::awaitable<Result<server::Json>> Record(pid_t pid, const server::Json& request);
+  Result<server::Json> Samples(pid_t pid) const;
+
+  // From now on: starts what the environment of new targets asks for, forgets what ended.
+  void Watch();
+
+  // Samplers under way: a reason for the daemon to stay.
+  std::size_t running() const;
+
+ private:
+  struct Continuous {
+    SamplerThread sampler;
+    std::string rate;
+    std::int64_t ended_ns = 0;  // 0: it runs
+  };
+
+  boost::asio::awaitable<void> LookAtTargets();
+  // True when there is nothing more to try: it runs, or was not asked for.
+  boost::asio::awaitable<bool> StartFromEnvironment(pid_t pid);
+  void ForgetEnded();
+
+  boost::asio::io_context& io_;
+  Targets& targets_;
+  std::map<pid_t, Continuous> continuous_;
+  std::map<std::pair<pid_t, std::uint64_t>, int> tries_left_;  // by pid and when it started
+};
+
+}  // namespace probing::daemon
