@@ -65,19 +65,19 @@ Result<void> ElfImage::ReadDynamic(RemoteAddress dynamic, std::size_t size_bytes
     // glibc relocates these pointers in place, the vDSO's and musl's stay file addresses.
     const std::uint64_t value = entry.d_un.d_ptr;
     const std::uint64_t address = value < bias_ ? value + bias_ : value;
-    if (entry.d_tag == DT_SYMTAB) symbols_ = {address};
-    if (entry.d_tag == DT_STRTAB) strings_ = {address};
-    if (entry.d_tag == DT_GNU_HASH) gnu_hash_ = {address};
-    if (entry.d_tag == DT_HASH) sysv_hash_ = {address};
+    if (entry.d_tag == DT_SYMTAB) tables_.symbols = {address};
+    if (entry.d_tag == DT_STRTAB) tables_.strings = {address};
+    if (entry.d_tag == DT_GNU_HASH) tables_.gnu_hash = {address};
+    if (entry.d_tag == DT_HASH) tables_.sysv_hash = {address};
   }
   return {};
 }
 
 Result<RemoteAddress> ElfImage::FindSymbol(std::string_view name) const {
   std::optional<Elf64_Sym> symbol;
-  if (symbols_ && strings_ && gnu_hash_) {
+  if (tables_.symbols && tables_.strings && tables_.gnu_hash) {
     ASSIGN_OR_RETURN(symbol, LookUpGnuHash(name));
-  } else if (symbols_ && strings_ && sysv_hash_) {
+  } else if (tables_.symbols && tables_.strings && tables_.sysv_hash) {
     ASSIGN_OR_RETURN(symbol, LookUpSysvHash(name));
   }
   if (!symbol.has_value()) return Error{Code::kNotFound, "no symbol " + std::string(name), ""};
@@ -91,10 +91,10 @@ Result<std::optional<Elf64_Sym>> ElfImage::LookUpGnuHash(std::string_view name) 
   struct Header {
     std::uint32_t buckets, first_symbol, bloom_words, bloom_shift;
   };
-  ASSIGN_OR_RETURN(const Header header, memory_->ReadValue(gnu_hash_.As<Header>()));
+  ASSIGN_OR_RETURN(const Header header, memory_->ReadValue(tables_.gnu_hash.As<Header>()));
   if (header.buckets == 0) return Malformed("empty hash table");
   const std::uint32_t hash = GnuHash(name);
-  const RemoteAddress buckets = gnu_hash_ + (sizeof(Header) + 8ULL * header.bloom_words);
+  const RemoteAddress buckets = tables_.gnu_hash + (sizeof(Header) + 8ULL * header.bloom_words);
   const RemoteAddress chains = buckets + 4ULL * header.buckets;
   ASSIGN_OR_RETURN(std::uint32_t index,
                    memory_->ReadValue((buckets + 4ULL * (hash % header.buckets)).As<std::uint32_t>()));
@@ -115,9 +115,9 @@ Result<std::optional<Elf64_Sym>> ElfImage::LookUpSysvHash(std::string_view name)
   struct Header {
     std::uint32_t buckets, chains;
   };
-  ASSIGN_OR_RETURN(const Header header, memory_->ReadValue(sysv_hash_.As<Header>()));
+  ASSIGN_OR_RETURN(const Header header, memory_->ReadValue(tables_.sysv_hash.As<Header>()));
   if (header.buckets == 0) return Malformed("empty hash table");
-  const RemoteAddress buckets = sysv_hash_ + sizeof(Header);
+  const RemoteAddress buckets = tables_.sysv_hash + sizeof(Header);
   const RemoteAddress chains = buckets + 4ULL * header.buckets;
   RemoteAddress next = buckets + 4ULL * (SysvHash(name) % header.buckets);
   for (std::uint32_t steps = 0; steps < kMaxChain; ++steps) {
@@ -131,10 +131,11 @@ Result<std::optional<Elf64_Sym>> ElfImage::LookUpSysvHash(std::string_view name)
 }
 
 Result<std::optional<Elf64_Sym>> ElfImage::MatchSymbol(std::uint32_t index, std::string_view name) const {
-  const RemoteAddress at = symbols_.As<void>() + sizeof(Elf64_Sym) * std::uint64_t{index};
+  const RemoteAddress at = tables_.symbols.As<void>() + sizeof(Elf64_Sym) * std::uint64_t{index};
   ASSIGN_OR_RETURN(const Elf64_Sym symbol, memory_->ReadValue(at.As<Elf64_Sym>()));
   if (symbol.st_shndx == SHN_UNDEF) return std::optional<Elf64_Sym>();
-  ASSIGN_OR_RETURN(const std::string text, memory_->ReadCString(strings_ + symbol.st_name, name.size() + 1));
+  ASSIGN_OR_RETURN(const std::string text,
+                   memory_->ReadCString(tables_.strings + symbol.st_name, name.size() + 1));
   return text == name ? std::optional(symbol) : std::nullopt;
 }
 

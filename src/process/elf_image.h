@@ -29,6 +29,15 @@ class ElfImage {
   // What has to be added to addresses in the file to get addresses in the target.
   std::uint64_t bias() const { return bias_; }
 
+  // Where the dynamic symbols are in the target; null where there are none.
+  struct Tables {
+    RemotePtr<Elf64_Sym> symbols;
+    RemoteAddress strings;
+    RemoteAddress gnu_hash;
+    RemoteAddress sysv_hash;
+  };
+  const Tables& tables() const { return tables_; }
+
  private:
   explicit ElfImage(const Memory& memory) : memory_(&memory) {}
 
@@ -41,10 +50,7 @@ class ElfImage {
   Elf64_Ehdr header_{};
   std::vector<Elf64_Phdr> segments_;
   std::uint64_t bias_ = 0;
-  RemotePtr<Elf64_Sym> symbols_;
-  RemoteAddress strings_;
-  RemoteAddress gnu_hash_;
-  RemoteAddress sysv_hash_;
+  Tables tables_;
 };
 
 }  // namespace probing::process

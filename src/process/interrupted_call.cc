@@ -16,7 +16,8 @@ constexpr std::uint64_t kSyscallInstructionBytes = 2;
 bool WasInterrupted(const user_regs_struct& registers) {
   if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;
   const auto result = static_cast<std::int64_t>(registers.rax);
-  return (result <= kRestartSys && result >= kRestartNoHandler) || result == kRestartBlock || result == -EINTR;
+  return (result <= kRestartSys && result >= kRestartNoHandler) || result == kRestartBlock ||
+         result == -EINTR;
 }
 
 void RestartInterruptedCall(user_regs_struct& registers) {

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,9 @@
 #ifndef PTRACE_GETSIGMASK
 #define PTRACE_GETSIGMASK 0x420a
 #define PTRACE_SETSIGMASK 0x420b
+#endif
+#ifndef PTRACE_PEEKSIGINFO
+#define PTRACE_PEEKSIGINFO 0x4209
 #endif
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
@@ -29,6 +33,10 @@ namespace {
 // A stop mostly comes this soon, and being woken up would take longer than that. Not for ever: we
 // may be on the very core that the thread needs.
 constexpr std::int64_t kSpinNs = 60'000;
+
+constexpr std::uint32_t kSharedQueue =
+    1;  // PTRACE_PEEKSIGINFO_SHARED: sent to the process, not to the thread
+constexpr int kPeekedSignals = 16;
 
 sigset_t ChildSignal() {
   sigset_t set;
@@ -81,7 +89,8 @@ Result<TracedThread::Stop> TracedThread::Wait(const Deadline& deadline) {
         // Every stop of a traced thread sends us SIGCHLD, which Seize() blocked for this. One that
         // another thread's stop had sent before is only a reason to look again.
         const std::int64_t left_ns = deadline.left_ns();
-        const timespec left{static_cast<time_t>(left_ns / 1'000'000'000), static_cast<long>(left_ns % 1'000'000'000)};
+        const timespec left{static_cast<time_t>(left_ns / 1'000'000'000),
+                            static_cast<long>(left_ns % 1'000'000'000)};
         const sigset_t child = ChildSignal();
         sigtimedwait(&child, nullptr, &left);
       }
@@ -130,6 +139,13 @@ Result<void> TracedThread::Interrupt(const Deadline& deadline) {
   return RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
 }
 
+Result<void> TracedThread::Hold(const Deadline& deadline) {
+  RETURN_IF_ERROR(Ptrace(PTRACE_INTERRUPT, tid_, 0, 0, "interrupt"));
+  auto held = RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
+  if (!held.ok() && stopped_) return {};  // RunUntil() lets go of nothing that job control holds
+  return held;
+}
+
 Result<void> TracedThread::RunToSyscall(const Deadline& deadline) {
   RETURN_IF_ERROR(Resume(PTRACE_SYSCALL, 0));
   return RunUntil(PTRACE_SYSCALL, Stop::kSyscall, deadline);
@@ -155,7 +171,8 @@ Result<user_regs_struct> TracedThread::ReadRegisters() const {
 }
 
 Result<void> TracedThread::WriteRegisters(const user_regs_struct& registers) const {
-  return Ptrace(PTRACE_SETREGS, tid_, 0, ToData(const_cast<user_regs_struct*>(&registers)), "write registers");
+  return Ptrace(PTRACE_SETREGS, tid_, 0, ToData(const_cast<user_regs_struct*>(&registers)),
+                "write registers");
 }
 
 Result<std::size_t> TracedThread::ReadExtendedState(std::span<std::byte> out) const {
@@ -172,6 +189,26 @@ Result<std::uint64_t> TracedThread::ReadSignalMask() const {
 
 Result<void> TracedThread::WriteSignalMask(std::uint64_t mask) const {
   return Ptrace(PTRACE_SETSIGMASK, tid_, sizeof(mask), ToData(&mask), "write signal mask");
+}
+
+Result<bool> TracedThread::HasDeliverableSignal() const {
+  ASSIGN_OR_RETURN(const std::uint64_t blocked, ReadSignalMask());
+  for (const std::uint32_t flags : {0U, kSharedQueue}) {
+    struct Arguments {  // struct __ptrace_peeksiginfo_args
+      std::uint64_t first;
+      std::uint32_t flags;
+      std::int32_t count;
+    } arguments{0, flags, kPeekedSignals};
+    std::array<siginfo_t, kPeekedSignals> signals{};
+    const auto request = static_cast<__ptrace_request>(PTRACE_PEEKSIGINFO);
+    const long count = ptrace(request, tid_, &arguments, signals.data());
+    if (count < 0) return ErrnoError("ptrace peek signals of thread " + std::to_string(tid_));
+    for (long i = 0; i < count; ++i) {
+      const int number = signals[static_cast<std::size_t>(i)].si_signo;
+      if (number >= 1 && number <= 64 && (blocked >> (number - 1) & 1U) == 0) return true;
+    }
+  }
+  return false;
 }
 
 Result<bool> TracedThread::InRestartableSequence(std::uint64_t instruction_pointer) const {

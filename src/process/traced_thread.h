@@ -37,6 +37,10 @@ class TracedThread {
   // stopped by job control (SIGSTOP): such a thread cannot be made to run.
   Result<void> Interrupt(const Deadline& deadline);
 
+  // The same for somebody who only wants to look: a thread stopped by job control counts as
+  // stopped and stays so after Detach(). It must not be made to run.
+  Result<void> Hold(const Deadline& deadline);
+
   // Lets it run until it enters or leaves a system call.
   Result<void> RunToSyscall(const Deadline& deadline);
 
@@ -57,6 +61,9 @@ class TracedThread {
   Result<std::size_t> ReadExtendedState(std::span<std::byte> out) const;
   Result<std::uint64_t> ReadSignalMask() const;
   Result<void> WriteSignalMask(std::uint64_t mask) const;
+
+  // True when a signal waits that the thread does not block: it will run a handler, or die, first.
+  Result<bool> HasDeliverableSignal() const;
 
   // True when the instruction pointer is inside a restartable sequence, which the kernel
   // would abort if it knew that somebody interfered. False where the kernel cannot tell.
