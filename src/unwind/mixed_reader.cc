@@ -1,0 +1,47 @@
+#include "unwind/mixed_reader.h"
+
+#include <utility>
+
+namespace probing::unwind {
+namespace {
+
+constexpr int kMaxAttempts = 8;
+// It has to run a little before it is worth another look, and may be waiting for a CPU: doubled each
+// time, 25 ms in all.
+constexpr std::int64_t kFirstPauseUs = 100;
+// It stands still: a chain that does not hang together now never will.
+constexpr int kPythonAttempts = 6;
+
+cpython::Thread ReadPython(cpython::Interpreter& interpreter, pid_t tid) {
+  auto snapshot = interpreter.Read({.attempts = kPythonAttempts, .skip = [tid](const cpython::Thread& other) {
+                                      return other.tid != tid;
+                                    }});
+  cpython::Thread found;
+  found.tid = tid;
+  if (!snapshot.ok()) return found;
+  for (cpython::Thread& thread : snapshot->threads) {
+    // With several interpreters a thread may have a state in each: it runs in the one with frames.
+    if (thread.tid == tid && (found.frames.empty() || !thread.frames.empty())) found = std::move(thread);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<MixedReading> ReadMixed(Unwinder& unwinder, cpython::Interpreter* interpreter, pid_t tid) {
+  MixedReading reading;
+  // Learns names and places beforehand, so that little is left to do while the thread is held.
+  if (interpreter != nullptr) (void)ReadPython(*interpreter, tid);
+  ReadOptions options;
+  options.while_still = [&] {
+    if (interpreter != nullptr) reading.python = ReadPython(*interpreter, tid);
+  };
+  for (reading.attempts = 1;; ++reading.attempts) {
+    ASSIGN_OR_RETURN(reading.native, unwinder.Read(tid, options));
+    reading.stack = Merge(reading.native, reading.python);
+    if (reading.stack.merged || reading.attempts == kMaxAttempts) return reading;
+    SleepUs(kFirstPauseUs << (reading.attempts - 1));
+  }
+}
+
+}  // namespace probing::unwind

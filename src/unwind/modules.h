@@ -1,0 +1,83 @@
+// The objects that are loaded in a process, each with its unwind table and its symbols.
+//
+// Tables are loaded when an address in the object is asked for, symbols when a name is; both are
+// kept over Refresh() as long as the object stays where it is. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "process/maps.h"
+#include "unwind/symbol_table.h"
+#include "unwind/unwind_table.h"
+
+namespace probing::unwind {
+
+// Symbol tables of files, shared by everybody who looks at processes that have them loaded (the
+// ranks of one host). Known by their first page, which holds the build-id and the layout: paths
+// mean different files in different containers. Not thread-safe.
+class SymbolStore {
+ public:
+  // Looks for the file below /proc/PID/root, then in /proc/PID/map_files, which needs rights but
+  // finds deleted files too. kNotFound: neither is the mapped one, or it has no symbols.
+  Result<std::shared_ptr<const SymbolTable>> Load(pid_t pid, const process::Mapping& first_part,
+                                                  const process::Memory& memory);
+
+ private:
+  std::unordered_map<std::string, std::shared_ptr<const SymbolTable>> tables_;
+};
+
+class Module {
+ public:
+  const std::string& name() const { return name_; }  // "libtorch_cpu.so", "[vdso]"
+  std::uint64_t start() const { return first_part_.start; }
+  bool IsAt(const process::Mapping& first_part) const;
+
+  // What the unwind table says about `pc`. kNotFound: nothing.
+  Result<Row> FindRow(std::uint64_t pc, const process::Memory& memory);
+  // Start in the target and mangled name of the function at `pc`.
+  std::optional<Symbol> FindSymbol(std::uint64_t pc, pid_t pid, const process::Memory& memory,
+                                   SymbolStore& store);
+
+ private:
+  friend class Modules;
+  explicit Module(const process::Mapping& first_part);
+
+  Result<const process::ElfImage*> Image(const process::Memory& memory);
+
+  process::Mapping first_part_;
+  std::string name_;
+  std::optional<Result<process::ElfImage>> image_;
+  std::optional<Result<UnwindTable>> unwind_table_;
+  std::shared_ptr<const SymbolTable> symbols_;  // shared with the store
+};
+
+class Modules {
+ public:
+  // Reads the mappings again.
+  Result<void> Refresh(pid_t pid);
+
+  struct Code {
+    Module* module = nullptr;  // null: code that belongs to no file (JIT)
+  };
+  // Nothing when there is no executable memory at `pc`. Valid until the next Refresh().
+  std::optional<Code> FindCode(std::uint64_t pc);
+
+  const process::Maps& maps() const { return maps_; }
+
+ private:
+  struct Part {
+    std::uint64_t start, end;
+    Module* module;
+  };
+
+  process::Maps maps_;
+  std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<Part> parts_;  // executable mappings, ascending
+};
+
+}  // namespace probing::unwind

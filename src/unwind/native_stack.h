@@ -1,0 +1,43 @@
+// A native stack, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace probing::unwind {
+
+struct Function {
+  std::string name;         // demangled; "" when unknown
+  std::string module;       // "libtorch_cpu.so"; "" for code that belongs to no file (JIT)
+  std::uint64_t start = 0;  // in the target; of the module when the function is unknown, 0 without one
+};
+
+struct NativeFrame {
+  std::uint64_t address = 0;                 // the instruction being executed, or the one after the call
+  std::uint64_t stack_pointer = 0;           // the frame's part of the stack goes from here to the next one's
+  std::shared_ptr<const Function> function;  // shared with the unwinder's cache; never null
+
+  std::uint64_t offset() const { return address - function->start; }
+};
+
+// Why there are no more frames.
+enum class StackEnd : std::uint8_t {
+  kComplete,         // it is the outermost frame
+  kNoUnwindInfo,     // code nobody describes, and no frame pointers
+  kMissingRegister,  // the thread was not held, and rsp alone does not lead further
+  kDamaged,          // the next step leads nowhere
+  kTooDeep,
+};
+
+// "code without unwind information"…; "" for a complete stack.
+const char* Describe(StackEnd end);
+
+struct NativeStack {
+  std::vector<NativeFrame> frames;  // innermost first
+  StackEnd end = StackEnd::kComplete;
+  std::int64_t held_ns = 0;  // how long the thread was stopped for this
+};
+
+}  // namespace probing::unwind

@@ -1,0 +1,34 @@
+// The registers of one frame, numbered as DWARF does on x86-64.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace probing::unwind {
+
+inline constexpr std::size_t kRbx = 3;
+inline constexpr std::size_t kRbp = 6;
+inline constexpr std::size_t kRsp = 7;
+inline constexpr std::size_t kReturnAddress = 16;  // DWARF's name for rip
+inline constexpr std::size_t kRegisterCount = 17;
+
+// A register whose value nobody knows stays unknown: guessing would show a wrong stack.
+class Registers {
+ public:
+  bool Has(std::size_t number) const { return number < kRegisterCount && (known_ >> number & 1U) != 0; }
+  // REQUIRES: Has(number).
+  std::uint64_t Get(std::size_t number) const { return values_[number]; }
+  // REQUIRES: number < kRegisterCount.
+  void Set(std::size_t number, std::uint64_t value) {
+    values_[number] = value;
+    known_ |= 1U << number;
+  }
+  void Forget(std::size_t number) { known_ &= ~(1U << number); }
+
+ private:
+  std::array<std::uint64_t, kRegisterCount> values_{};
+  std::uint32_t known_ = 0;
+};
+
+}  // namespace probing::unwind

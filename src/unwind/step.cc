@@ -1,0 +1,103 @@
+#include "unwind/step.h"
+
+#include "unwind/byte_reader.h"
+#include "unwind/expression.h"
+
+namespace probing::unwind {
+namespace {
+
+using process::Memory;
+using process::RemotePtr;
+
+Result<std::uint64_t> ReadWord(const Memory& memory, std::uint64_t address) {
+  return memory.ReadValue(RemotePtr<std::uint64_t>{address});
+}
+
+Error Unknown() { return {Code::kNotFound, "a register is needed that is not known", ""}; }
+
+Result<std::uint64_t> EvaluateAt(const Row& row, std::int32_t offset, const Registers& registers,
+                                 const Memory& memory, std::optional<std::uint64_t> initial) {
+  ByteReader reader(std::span(row.expressions).subspan(static_cast<std::size_t>(offset)));
+  return Evaluate(reader.TakeBytes(reader.TakeUleb()), registers, memory, initial);
+}
+
+Result<std::uint64_t> FindCfa(const Row& row, const Registers& registers, const Memory& memory) {
+  if (row.cfa_is_expression) return EvaluateAt(row, row.cfa_offset, registers, memory, std::nullopt);
+  if (!registers.Has(row.cfa_register)) return Unknown();
+  return registers.Get(row.cfa_register) + static_cast<std::uint64_t>(std::int64_t{row.cfa_offset});
+}
+
+// rbx, rbp, r12 to r15: what a function gives back as it found it.
+bool IsCalleeSaved(std::size_t number) {
+  return number == kRbx || number == kRbp || (number >= 12 && number <= 15);
+}
+
+}  // namespace
+
+Result<Registers> StepByRules(const Row& row, const Registers& registers, const Memory& memory) {
+  ASSIGN_OR_RETURN(const std::uint64_t cfa, FindCfa(row, registers, memory));
+  Registers caller;
+  caller.Set(kRsp, cfa);
+  for (std::size_t i = 0; i < kRegisterCount; ++i) {
+    const Rule& rule = row.registers[i];
+    const std::uint64_t at = cfa + static_cast<std::uint64_t>(std::int64_t{rule.value});
+    switch (rule.kind) {
+      case Rule::Kind::kUnspecified:
+        if (IsCalleeSaved(i) && registers.Has(i)) caller.Set(i, registers.Get(i));
+        break;
+      case Rule::Kind::kUndefined:
+        caller.Forget(i);
+        break;
+      case Rule::Kind::kSame:
+        if (registers.Has(i)) caller.Set(i, registers.Get(i));
+        break;
+      case Rule::Kind::kAtOffset: {
+        ASSIGN_OR_RETURN(const std::uint64_t value, ReadWord(memory, at));
+        caller.Set(i, value);
+        break;
+      }
+      case Rule::Kind::kOffset:
+        caller.Set(i, at);
+        break;
+      case Rule::Kind::kRegister: {
+        const auto other = static_cast<std::size_t>(rule.value);
+        if (registers.Has(other)) caller.Set(i, registers.Get(other));
+        if (!registers.Has(other) && i == kReturnAddress) return Unknown();
+        break;
+      }
+      case Rule::Kind::kAtExpression:
+      case Rule::Kind::kExpression: {
+        ASSIGN_OR_RETURN(std::uint64_t value, EvaluateAt(row, rule.value, registers, memory, cfa));
+        if (rule.kind == Rule::Kind::kAtExpression) {
+          ASSIGN_OR_RETURN(value, ReadWord(memory, value));
+        }
+        caller.Set(i, value);
+        break;
+      }
+    }
+  }
+  return caller;
+}
+
+Result<Registers> StepByFramePointer(const Registers& registers, const Memory& memory) {
+  if (!registers.Has(kRbp) || !registers.Has(kRsp)) return Unknown();
+  const std::uint64_t frame = registers.Get(kRbp);
+  if (frame < registers.Get(kRsp) || frame % 8 != 0) return Error{Code::kFailed, "no frame pointer", ""};
+  ASSIGN_OR_RETURN(const std::uint64_t outer, ReadWord(memory, frame));
+  ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, frame + 8));
+  Registers caller;
+  caller.Set(kRbp, outer);
+  caller.Set(kRsp, frame + 16);
+  caller.Set(kReturnAddress, return_address);
+  return caller;
+}
+
+Result<Registers> StepFromTopOfStack(const Registers& registers, const Memory& memory) {
+  ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, registers.Get(kRsp)));
+  Registers caller = registers;
+  caller.Set(kRsp, registers.Get(kRsp) + 8);
+  caller.Set(kReturnAddress, return_address);
+  return caller;
+}
+
+}  // namespace probing::unwind

@@ -1,0 +1,195 @@
+#include "unwind/unwinder.h"
+
+#include <algorithm>
+
+#include "unwind/demangle.h"
+#include "unwind/prologue.h"
+#include "unwind/step.h"
+
+namespace probing::unwind {
+namespace {
+
+constexpr std::size_t kMaxCachedAddresses = 1 << 17;
+// Some stacks always end in unknown code: no reason to read the mappings for each of them.
+constexpr std::int64_t kRefreshIntervalNs = 100'000'000;
+
+}  // namespace
+
+const char* Describe(StackEnd end) {
+  switch (end) {
+    case StackEnd::kComplete:
+      return "";
+    case StackEnd::kNoUnwindInfo:
+      return "code without unwind information";
+    case StackEnd::kMissingRegister:
+      return "its registers cannot be read now";
+    case StackEnd::kDamaged:
+      return "the stack leads nowhere";
+    case StackEnd::kTooDeep:
+      return "and more";
+  }
+  return "";
+}
+
+// Where a walk outward has got to.
+struct Unwinder::Walk {
+  const process::Memory* memory;
+  Registers registers;
+  bool interrupted = true;  // the pc is where it stands, not where a call returns to
+
+  // False beyond the outermost frame. What was interrupted at 0 is a frame: it called a null pointer.
+  bool HasFrame() const { return registers.Has(kReturnAddress) && (pc() != 0 || interrupted); }
+  std::uint64_t pc() const { return registers.Get(kReturnAddress); }
+  // A call may be a function's last instruction: what follows belongs to somebody else.
+  std::uint64_t place() const { return interrupted ? pc() : pc() - 1; }
+};
+
+Result<Unwinder> Unwinder::Attach(pid_t pid, SymbolStore& symbols) {
+  Unwinder unwinder(pid, symbols);
+  RETURN_IF_ERROR(unwinder.Refresh());
+  return unwinder;
+}
+
+Result<void> Unwinder::Refresh() {
+  RETURN_IF_ERROR(modules_.Refresh(pid_));
+  refreshed_ns_ = MonotonicNs();
+  rows_.clear();
+  functions_.clear();
+  by_start_.clear();
+  return {};
+}
+
+Result<NativeStack> Unwinder::Read(pid_t tid, const ReadOptions& options) {
+  saw_unknown_code_ = false;
+  if (rows_.size() > kMaxCachedAddresses || functions_.size() > kMaxCachedAddresses)
+    RETURN_IF_ERROR(Refresh());
+  auto stack = TryToRead(tid, options);
+  const bool may_be_new = !stack.ok() ? stack.error().code == Code::kFailed : saw_unknown_code_;
+  if (!may_be_new || MonotonicNs() - refreshed_ns_ < kRefreshIntervalNs) return stack;
+  // A library that was loaded, or a thread that was started, since the mappings were read.
+  RETURN_IF_ERROR(Refresh());
+  return TryToRead(tid, options);
+}
+
+Result<NativeStack> Unwinder::TryToRead(pid_t tid, const ReadOptions& options) {
+  auto resting = CaptureResting(pid_, tid, *memory_, modules_.maps(), options.while_still);
+  if (resting.ok()) {
+    NativeStack stack = WalkStack(*resting, options);
+    if (stack.end != StackEnd::kMissingRegister || resting->loses_time_when_held) return stack;
+  }
+  auto held = CaptureHeld(tid, *memory_, modules_.maps(), options.while_still,
+                          Deadline::AfterMs(options.deadline_ms));
+  if (held.ok()) return WalkStack(*held, options);
+  // A debugger has it, or it waits for the disk: better some frames than none.
+  resting = CaptureResting(pid_, tid, *memory_, modules_.maps(), options.while_still);
+  if (resting.ok()) return WalkStack(*resting, options);
+  return std::move(held.error());
+}
+
+NativeStack Unwinder::WalkStack(const Capture& capture, const ReadOptions& options) {
+  const CapturedMemory memory(capture, *memory_);
+  Walk walk{&memory, capture.registers};
+  NativeStack stack;
+  stack.held_ns = capture.held_ns;
+  while (true) {
+    stack.frames.push_back({walk.pc(), walk.registers.Get(kRsp), FindFunction(walk.place())});
+    if (stack.frames.size() >= options.max_depth) {
+      stack.end = StackEnd::kTooDeep;
+      return stack;
+    }
+    stack.end = TakeStep(walk);
+    if (stack.end != StackEnd::kComplete || !walk.HasFrame()) return stack;
+  }
+}
+
+// kComplete: it was taken, or there is no caller.
+StackEnd Unwinder::TakeStep(Walk& walk) {
+  const std::uint64_t stack_pointer = walk.registers.Get(kRsp);
+  const Row* row = FindRow(walk.place());
+  const bool is_signal_frame = row != nullptr && row->is_signal_frame;
+  const bool has_table = row != nullptr && !row->is_guessed;
+  const Result<Registers> caller =
+      has_table ? StepByRules(*row, walk.registers, *walk.memory) : StepByGuess(row, walk);
+  if (!caller.ok()) {
+    if (caller.error().code == Code::kNotFound) return StackEnd::kMissingRegister;
+    return has_table ? StackEnd::kDamaged : StackEnd::kNoUnwindInfo;
+  }
+  Walk next{walk.memory, *caller, is_signal_frame};
+  if (next.HasFrame()) {
+    // Stacks grow downward, so every step leads up; that also makes the walk end. A signal handler
+    // may have a stack of its own.
+    const bool leads_up = caller->Has(kRsp) && (caller->Get(kRsp) > stack_pointer || is_signal_frame);
+    if (!leads_up) return StackEnd::kDamaged;
+    if (!is_signal_frame && !modules_.FindCode(next.place())) {
+      saw_unknown_code_ = true;
+      return has_table ? StackEnd::kDamaged : StackEnd::kNoUnwindInfo;
+    }
+  }
+  walk = next;
+  return StackEnd::kComplete;
+}
+
+// Without a table: what the prologue says, else frame pointers, each believed only when it leads to
+// a place after a call.
+Result<Registers> Unwinder::StepByGuess(const Row* prologue, const Walk& walk) {
+  const auto check = [&](Result<Registers> caller) -> Result<Registers> {
+    if (!caller.ok() || IsAfterCall(*memory_, caller->Get(kReturnAddress))) return caller;
+    return Error{Code::kFailed, "no caller where one should be", ""};
+  };
+  const auto code = modules_.FindCode(walk.pc());
+  if (walk.interrupted && (!code || code->module == nullptr)) {
+    // A call to a wrong address, or one of the small stubs that libffi and others generate.
+    auto caller = check(StepFromTopOfStack(walk.registers, *walk.memory));
+    if (caller.ok()) return caller;
+  }
+  if (prologue != nullptr) {
+    auto caller = check(StepByRules(*prologue, walk.registers, *walk.memory));
+    if (caller.ok() || caller.error().code == Code::kNotFound) return caller;
+  }
+  return check(StepByFramePointer(walk.registers, *walk.memory));
+}
+
+std::optional<Row> Unwinder::GuessRow(std::uint64_t pc) {
+  const auto function = FindFunction(pc);
+  if (function->name.empty() || pc < function->start) return std::nullopt;
+  std::vector<std::byte> code(std::min<std::uint64_t>(pc - function->start, kMaxPrologueBytes));
+  if (!memory_->Read({function->start}, code).ok()) return std::nullopt;
+  auto row = RowFromPrologue(code);
+  return row.ok() ? std::optional(std::move(*row)) : std::nullopt;
+}
+
+const Row* Unwinder::FindRow(std::uint64_t pc) {
+  const auto [entry, is_new] = rows_.try_emplace(pc);
+  if (is_new) {
+    const auto code = modules_.FindCode(pc);
+    if (!code) saw_unknown_code_ = true;
+    if (code && code->module != nullptr) {
+      auto row = code->module->FindRow(pc, *memory_);
+      entry->second = row.ok() ? std::optional(std::move(*row)) : GuessRow(pc);
+    }
+  }
+  return entry->second ? &*entry->second : nullptr;
+}
+
+std::shared_ptr<const Function> Unwinder::FindFunction(std::uint64_t pc) {
+  std::shared_ptr<const Function>& known = functions_[pc];
+  if (known != nullptr) return known;
+  Function function;
+  const auto code = modules_.FindCode(pc);
+  if (code && code->module != nullptr) {
+    function.module = code->module->name();
+    function.start = code->module->start();
+    if (auto symbol = code->module->FindSymbol(pc, pid_, *memory_, *symbols_)) {
+      function.start = symbol->start;
+      std::shared_ptr<const Function>& same = by_start_[symbol->start];
+      if (same == nullptr) {
+        function.name = Demangle(symbol->name);
+        same = std::make_shared<const Function>(std::move(function));
+      }
+      return known = same;
+    }
+  }
+  return known = std::make_shared<const Function>(std::move(function));
+}
+
+}  // namespace probing::unwind
