@@ -36,6 +36,7 @@ debug: deps ## The same with g++, assertions and the C++ tests, in build/debug
 bench: build ## What we promise about cost, measured beside other tools
 	@tools/install_deps.sh bench
 	@$(VENV)/python bench/inject.py
+	@$(VENV)/python bench/sampling.py
 
 .PHONY: soak
 soak: build ## The long form of the injection tests: 1,000 cycles and 1,000 fresh targets

@@ -1,0 +1,180 @@
+#include "cli/recording.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/output.h"
+#include "process/status.h"
+
+namespace probing::cli {
+namespace {
+
+constexpr double kDefaultSeconds = 10;
+constexpr double kDefaultHz = 100;
+constexpr std::int64_t kProgressNs = 100'000'000;
+
+volatile std::sig_atomic_t g_interrupted = 0;  // set by a signal handler, so it cannot be anywhere else
+
+std::string Decimal(double number, int digits) {
+  std::array<char, 48> text;
+  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
+  return text.data();
+}
+
+// One line on stderr that is drawn over and gone at the end; nothing when that is no terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(double seconds) : seconds_(seconds), visible_(isatty(STDERR_FILENO) == 1) {}
+  ~ProgressBar() {
+    if (visible_) PrintAside("\r\x1b[K");
+  }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void Show(const observe::Recorder& recorder) {
+    const std::int64_t now_ns = MonotonicNs();
+    if (!visible_ || now_ns < next_ns_) return;
+    next_ns_ = now_ns + kProgressNs;
+    const double done = static_cast<double>(now_ns - recorder.started_ns()) / 1e9;
+    const auto filled = static_cast<std::size_t>(std::clamp(30 * done / seconds_, 0.0, 30.0));
+    std::string line =
+        "\r\x1b[Krecording [" + std::string(filled, '=') + std::string(30 - filled, ' ') + "] ";
+    line += Decimal(std::min(done, seconds_), 1) + "/" + Decimal(seconds_, 0) + " s, " +
+            std::to_string(recorder.samples_taken()) + " samples";
+    if (recorder.processes() > 1) line += " of " + std::to_string(recorder.processes()) + " processes";
+    PrintAside(line + "; ^C ends it");
+  }
+
+ private:
+  double seconds_;
+  bool visible_;
+  std::int64_t next_ns_ = 0;
+};
+
+std::uint64_t ShownTicks(const flame::Profile& profile, const flame::View& view) {
+  std::uint64_t ticks = 0;
+  for (const flame::Sample& sample : profile.samples()) {
+    if (IsShown(view, sample)) ticks += sample.ticks;
+  }
+  return ticks;
+}
+
+// What somebody who looks at the result should know about it.
+void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorder, const flame::View& view,
+                  double seconds) {
+  const double recorded = static_cast<double>(MonotonicNs() - recorder.started_ns()) / 1e9;
+  const std::string pid = std::to_string(*invocation.target);
+  if (recorder.processes() == 0) {
+    const bool gone = !recorder.ended() || recorder.ended()->code == Code::kNotFound;
+    PrintAside((gone ? "process " + pid + " ended" : recorder.ended()->message) + " after " +
+               Decimal(recorded, 1) + " of " + Decimal(seconds, 1) +
+               " s: this is what was recorded until then\n");
+  } else if (Interrupted()) {
+    PrintAside("interrupted after " + Decimal(recorded, 1) + " of " + Decimal(seconds, 1) + " s\n");
+  }
+  const flame::Losses& losses = recorder.profile().losses();
+  if (losses.torn > 0) {
+    PrintAside(std::to_string(losses.torn) + " samples are left out: the stack changed while it was read\n");
+  }
+  if (losses.dropped > 0)
+    PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
+  if (losses.missed * 10 > recorder.samples_taken()) {
+    PrintAside(std::to_string(losses.missed) +
+               " samples came late (a busy machine); the next one counts for them\n");
+  }
+  if (ShownTicks(recorder.profile(), view) == 0 && !recorder.profile().samples().empty()) {
+    PrintAside("nothing to show: no thread " +
+               std::string(view.shown == flame::Shown::kGil ? "held the GIL" : "was active") +
+               "\n  hint: --idle shows what threads wait for\n");
+  }
+}
+
+}  // namespace
+
+std::vector<Option> RecordingOptions(std::vector<Option> more) {
+  std::vector<Option> options{
+      {"-d,--duration", "SECONDS", "how long to record (10)"},
+      {"-r,--rate", "HZ", "samples per second (100, at most 1000)"},
+      {"--gil", "", "only threads that hold the GIL"},
+      {"--idle", "", "also threads that wait"},
+      {"--threads", "", "tell threads apart"},
+      {"--lines", "", "tell the lines of a function apart"},
+      {"--subprocesses", "", "its children, too"},
+  };
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+void CatchInterrupts() {
+  struct sigaction action{};
+  action.sa_handler = [](int) { g_interrupted = 1; };
+  // Without SA_RESTART: whoever sleeps wakes up.
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool Interrupted() { return g_interrupted != 0; }
+
+Result<double> SampleRate(const Invocation& invocation) {
+  ASSIGN_OR_RETURN(const double hz, invocation.GetNumber("--rate", kDefaultHz));
+  if (hz > observe::kMaxHz) {
+    return Error{Code::kUsage, "--rate is at most " + Decimal(observe::kMaxHz, 0) + " samples per second",
+                 ""};
+  }
+  return hz;
+}
+
+Result<flame::View> ViewOf(const Invocation& invocation) {
+  if (invocation.Has("--gil") && invocation.Has("--idle")) {
+    return Error{Code::kUsage, "--gil and --idle exclude each other", "who holds the GIL is not idle"};
+  }
+  flame::View view;
+  if (invocation.Has("--gil")) view.shown = flame::Shown::kGil;
+  if (invocation.Has("--idle")) view.shown = flame::Shown::kAll;
+  view.by_thread = invocation.Has("--threads");
+  view.by_process = invocation.Has("--subprocesses");
+  view.by_line = invocation.Has("--lines");
+  view.title = OneLine(process::CommandLine(*invocation.target), 80) + " (pid " +
+               std::to_string(*invocation.target) + ")";
+  return view;
+}
+
+Result<observe::Recorder> Record(const Invocation& invocation, const flame::View& view) {
+  observe::RecorderOptions options;
+  ASSIGN_OR_RETURN(options.hz, SampleRate(invocation));
+  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  options.follow_children = invocation.Has("--subprocesses");
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(observe::Recorder recorder, observe::Recorder::Start(*invocation.target, options));
+  {
+    ProgressBar progress(seconds);
+    const Deadline deadline = Deadline::AfterNs(static_cast<std::int64_t>(seconds * 1e9));
+    while (!Interrupted() && !deadline.passed() && recorder.Sample()) {
+      progress.Show(recorder);
+      recorder.Wait();
+    }
+  }
+  PrintRemarks(invocation, recorder, view, seconds);
+  return recorder;
+}
+
+Result<void> WriteResult(const std::string& path, std::string_view content) {
+  if (path == "-") {
+    Print(content);
+    return {};
+  }
+  const ScopedFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid()) return ErrnoError("write " + path);
+  RETURN_IF_ERROR(WriteAll(fd.get(), content));
+  Print(path + "\n");
+  return {};
+}
+
+}  // namespace probing::cli

@@ -1,0 +1,35 @@
+// What flamegraph and record share: options, a recording with a progress bar, the file it goes to.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "flame/view.h"
+#include "observe/stacks/recorder.h"
+
+namespace probing::cli {
+
+// -d, -r, --gil, --idle, --threads, --lines, --subprocesses, followed by the command's own.
+std::vector<Option> RecordingOptions(std::vector<Option> more);
+
+// What these options select, with a title for the recording.
+Result<flame::View> ViewOf(const Invocation& invocation);
+
+// Samples the target until the time is up, it ends, or somebody presses ^C. What was not as
+// wished (the target ended, samples were lost, nothing was active) is said on stderr; what was
+// recorded until then is the result.
+Result<observe::Recorder> Record(const Invocation& invocation, const flame::View& view);
+
+// Writes a result to a file and prints its name; "-" is stdout.
+Result<void> WriteResult(const std::string& path, std::string_view content);
+
+// Set by SIGINT and SIGTERM once this was called.
+void CatchInterrupts();
+bool Interrupted();
+
+// -r: samples per second, 100 unless given, at most 1000.
+Result<double> SampleRate(const Invocation& invocation);
+
+}  // namespace probing::cli
