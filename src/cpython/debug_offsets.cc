@@ -106,6 +106,9 @@ bool IsPlausible(const Table& t) {
                                      t.frame.executable,
                                      t.frame.instr_ptr,
                                      t.frame.owner,
+                                     t.frame.localsplus,
+                                     t.code.localsplusnames,
+                                     t.code.localspluskinds,
                                      t.code.filename,
                                      t.code.name,
                                      t.code.qualname,
@@ -145,6 +148,7 @@ Offsets Convert(const Table& t) {
   o.frame.code = Narrow(t.frame.executable);
   o.frame.instruction = Narrow(t.frame.instr_ptr);
   o.frame.owner = Narrow(t.frame.owner);
+  o.frame.locals = Narrow(t.frame.localsplus);
   o.code.filename = Narrow(t.code.filename);
   o.code.name = Narrow(t.code.name);
   o.code.qualified_name = Narrow(t.code.qualname);
@@ -152,6 +156,8 @@ Offsets Convert(const Table& t) {
   o.code.first_line = Narrow(t.code.firstlineno);
   o.code.first_traceable = Narrow(t.code.bytecode - kFirstTraceableBeforeEnd);
   o.code.bytecode = Narrow(t.code.bytecode);
+  o.code.local_names = Narrow(t.code.localsplusnames);
+  o.code.local_kinds = Narrow(t.code.localspluskinds);
   o.object_type = Narrow(t.object.type);
   o.bytes = {Narrow(t.bytes.ob_size), Narrow(t.bytes.ob_sval)};
   o.unicode.length = Narrow(t.unicode.length);

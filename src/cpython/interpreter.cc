@@ -60,6 +60,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   snapshot.threads.reserve(identities_.size());
   snapshot.version = location_.version;
   snapshot.free_threaded = location_.offsets.free_threaded;
+  if (options.locals) stacks_.BeginLocals();
   std::size_t index = 0;
   for (int number = 0; const InterpreterState& interpreter : last_states_) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
@@ -73,6 +74,9 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
       thread.skipped = options.skip && options.skip(thread);
       if (!thread.skipped) {
         Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
+        if (options.locals) {
+          stacks_.AddLocals(state.address, options.max_depth, options.attempts, stack);
+        }
         thread.frames = std::move(stack.frames);
         thread.loops = std::move(stack.loops);
         thread.torn = stack.torn;

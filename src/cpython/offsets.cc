@@ -31,6 +31,13 @@ constexpr Offsets Base(int minor) {
   return o;
 }
 
+// co_varnames, co_freevars and co_cellvars follow each other.
+constexpr void SetLocalNames(Offsets& o, std::uint32_t first) {
+  o.code.local_names = first;
+  o.code.free_names = first + 8;
+  o.code.cell_names = first + 16;
+}
+
 constexpr Offsets Python36() {
   Offsets o = Base(6);
   o.thread.thread_id = 152;
@@ -38,6 +45,8 @@ constexpr Offsets Python36() {
   o.frame.executing = 132;
   o.frame.instruction = 120;
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
+  o.frame.locals = 376;
+  SetLocalNames(o, 64);
   return o;
 }
 
@@ -49,6 +58,8 @@ constexpr Offsets Python37() {
   o.frame.executing = 116;
   o.frame.instruction = 104;
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
+  o.frame.locals = 360;
+  SetLocalNames(o, 64);
   return o;
 }
 
@@ -60,6 +71,8 @@ constexpr Offsets Python38() {
   o.frame.executing = 116;
   o.frame.instruction = 104;
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
+  o.frame.locals = 360;
+  SetLocalNames(o, 72);
   return o;
 }
 
@@ -79,6 +92,8 @@ constexpr Offsets Python310() {
   o.unwinding_state = 2;  // FRAME_UNWINDING
   o.frame.instruction = 96;
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
+  o.frame.locals = 352;
+  SetLocalNames(o, 72);
   return o;
 }
 
@@ -99,6 +114,9 @@ constexpr Offsets Python311() {
             .first_line = 72,
             .first_traceable = 168,
             .bytecode = 184};
+  o.frame.locals = 72;
+  o.code.local_names = 96;
+  o.code.local_kinds = 104;
   return o;
 }
 
@@ -123,6 +141,9 @@ constexpr Offsets Python312() {
   o.unicode.ascii_data = 40;
   o.unicode.other_data = 56;
   o.first_internal_owner = 3;
+  o.frame.locals = 72;
+  o.code.local_names = 96;
+  o.code.local_kinds = 104;
   return o;
 }
 

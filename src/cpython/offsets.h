@@ -55,6 +55,7 @@ struct Offsets {
     std::uint32_t executing = kAbsent;       // up to 3.10: a byte that says whether it runs
     std::uint32_t entry = kAbsent;           // 3.11: a byte, 1 when it was called from C
     std::uint32_t bytecode_index = kAbsent;  // 3.14t: which copy of the bytecode it runs
+    std::uint32_t locals = kAbsent;          // an array of references, one for each name
   } frame;
   struct Code {
     std::uint32_t filename = kAbsent;
@@ -65,6 +66,10 @@ struct Offsets {
     std::uint32_t first_traceable = kAbsent;
     std::uint32_t bytecode = kAbsent;         // since 3.11: it is a part of the code object
     std::uint32_t bytecode_copies = kAbsent;  // 3.14t: one copy per thread, or null
+    std::uint32_t local_names = kAbsent;      // a tuple of all names since 3.11, before...
+    std::uint32_t local_kinds = kAbsent;      // (since 3.11: a byte for each of them)
+    std::uint32_t cell_names = kAbsent;       // ...those that other functions use too...
+    std::uint32_t free_names = kAbsent;       // ...and those of functions around it follow
   } code;
   struct Unicode {
     std::uint32_t length = 16;

@@ -12,11 +12,20 @@
 
 namespace probing::cpython {
 
+struct Local {
+  std::string name;
+  std::string text;  // what repr() would say, cut; "<unreadable>" when it changed or makes no sense
+  std::string type;  // "int", "numpy.ndarray"; empty when unknown
+};
+
 struct Frame {
   std::string function;  // qualified (Class.method) since Python 3.11
   std::string file;      // as the code object has it: may be relative, or "<string>"
   int line = 0;          // the line being executed; 0 when the instruction belongs to none
   int first_line = 0;    // where the function starts
+  // Nothing: not asked for (ReadOptions::locals), or the frame went on while they were read. The
+  // values are as of about the same moment, not of exactly one: the program runs.
+  std::optional<std::vector<Local>> locals = std::nullopt;
 };
 
 // One run of the interpreter's loop, a function in C. Python functions that call each other share one

@@ -34,7 +34,8 @@ StackReader::StackReader(const Memory& memory, const Location& location)
     : memory_(&memory),
       offsets_(location.offsets),
       chains_(memory, location.offsets),
-      codes_(memory, location) {}
+      codes_(memory, location),
+      locals_(memory, location) {}
 
 Stack StackReader::Read(RemoteAddress thread, std::size_t max_depth, int attempts) {
   int doubtful = 0;
@@ -96,12 +97,31 @@ Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, Stack& st
           {code.function, code.file,
            FindLine(offsets_.line_table_format, code.line_table, code.first_line, position),
            code.first_line});
+      stack.raw.push_back(raw);
       ++in_loop;
     }
     if (raw.is_entry) stack.loops.push_back({std::exchange(in_loop, 0), 0});
   }
   if (in_loop > 0) stack.loops.push_back({in_loop, 0});  // the rest of its loop was truncated
   return {};
+}
+
+void StackReader::AddLocals(RemoteAddress thread, std::size_t max_depth, int attempts, Stack& stack) {
+  for (std::size_t i = 0; i < stack.frames.size(); ++i) stack.frames[i].locals = locals_.Read(stack.raw[i]);
+  std::unordered_map<std::uint64_t, RawFrame> now;
+  for (int i = 0; i < attempts && now.empty(); ++i) {
+    const auto places = chains_.Walk(thread, max_depth, places_[thread.address]);
+    const auto chain =
+        places.ok() ? chains_.Sweep(thread, *places) : Result<std::vector<RawFrame>>(Changed(""));
+    if (!chain.ok()) continue;
+    for (const RawFrame& frame : *chain) now.emplace(frame.address.address, frame);
+  }
+  for (std::size_t i = 0; i < stack.frames.size(); ++i) {
+    const auto same = now.find(stack.raw[i].address.address);
+    const bool stayed = same != now.end() && same->second.code == stack.raw[i].code &&
+                        (i == 0 || same->second.instruction == stack.raw[i].instruction);
+    if (!stayed) stack.frames[i].locals.reset();
+  }
 }
 
 Result<std::int64_t> StackReader::PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const {

@@ -11,12 +11,14 @@
 
 #include "cpython/code.h"
 #include "cpython/frame_chain.h"
+#include "cpython/locals.h"
 #include "cpython/snapshot.h"
 
 namespace probing::cpython {
 
 struct Stack {
   std::vector<Frame> frames;
+  std::vector<RawFrame> raw;  // of each frame, in the same order
   std::vector<EvalLoop> loops;
   bool torn = false;
   bool truncated = false;
@@ -29,6 +31,11 @@ class StackReader {
 
   // `thread` is the address of a PyThreadState.
   Stack Read(process::RemoteAddress thread, std::size_t max_depth, int attempts);
+
+  // Adds the variables of the frames of a stack that was just read. Those of frames that went on
+  // meanwhile are left out. Call BeginLocals() before, once for all threads.
+  void BeginLocals() { locals_.Begin(); }
+  void AddLocals(process::RemoteAddress thread, std::size_t max_depth, int attempts, Stack& stack);
 
   // Forgets what is remembered about threads that are not in `threads`.
   void Keep(const std::vector<process::RemoteAddress>& threads);
@@ -49,6 +56,7 @@ class StackReader {
   Offsets offsets_;
   FrameChainReader chains_;
   CodeCache codes_;
+  LocalsReader locals_;
   // Where each thread's frames were last time. Mostly they still are.
   std::unordered_map<std::uint64_t, ChainPlaces> places_;
 };

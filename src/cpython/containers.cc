@@ -1,0 +1,109 @@
+#include "cpython/containers.h"
+
+#include <algorithm>
+
+#include "cpython/block.h"
+
+namespace probing::cpython {
+namespace {
+
+using process::Memory;
+using process::RemoteAddress;
+
+constexpr std::size_t kMaxScanned = 256;  // entries of a table, empty and deleted ones included
+constexpr std::uint32_t kWord = 8;
+
+Result<std::vector<std::uint64_t>> ReadWords(const Memory& memory, RemoteAddress from, std::uint64_t count) {
+  std::vector<std::uint64_t> words(count);
+  RETURN_IF_ERROR(memory.Read(from, std::as_writable_bytes(std::span(words))));
+  return words;
+}
+
+Result<Items> ReadArray(const Memory& memory, RemoteAddress array, std::int64_t size, std::size_t max_items) {
+  if (size < 0) return Error{Code::kFailed, "a container in the target has a negative size", ""};
+  Items items;
+  items.total = static_cast<std::uint64_t>(size);
+  ASSIGN_OR_RETURN(const auto words,
+                   ReadWords(memory, array, std::min<std::uint64_t>(items.total, max_items)));
+  for (const std::uint64_t word : words) items.items.push_back({word});
+  return items;
+}
+
+// A PyDictKeysObject: a head, a hash table of indices, and the entries in order of insertion.
+struct Keys {
+  RemoteAddress entries;
+  std::uint64_t count = 0;
+  std::uint64_t words_per_entry = 3;  // hash, key, value
+};
+
+Result<Keys> ReadKeys(const Memory& memory, const ObjectLayout& layout, RemoteAddress at) {
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, at, 40));
+  Keys keys;
+  if (layout.dict_keys_have_kind) {
+    const auto log2_index_bytes = head.Get<std::uint8_t>(9);
+    if (log2_index_bytes >= 48) return Error{Code::kFailed, "not a dict", ""};
+    keys.entries = at + 32 + (std::uint64_t{1} << log2_index_bytes);
+    keys.count = head.Get<std::uint64_t>(24);
+    if (head.Get<std::uint8_t>(10) != 0) keys.words_per_entry = 2;  // all are str: no hash
+    return keys;
+  }
+  const auto size = head.Get<std::uint64_t>(8);
+  const std::uint64_t index_bytes = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
+  keys.entries = at + 40 + size * index_bytes;
+  keys.count = head.Get<std::uint64_t>(32);
+  return keys;
+}
+
+}  // namespace
+
+Result<Items> ReadTuple(const Memory& memory, const ObjectLayout& layout, RemoteAddress tuple,
+                        std::size_t max_items) {
+  ASSIGN_OR_RETURN(const auto size, memory.ReadValue((tuple + layout.value).As<std::int64_t>()));
+  return ReadArray(memory, tuple + layout.tuple_items, size, max_items);
+}
+
+Result<Items> ReadList(const Memory& memory, const ObjectLayout& layout, RemoteAddress list,
+                       std::size_t max_items) {
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, list + layout.value, 2 * kWord));
+  return ReadArray(memory, head.GetPointer(kWord), head.Get<std::int64_t>(0), max_items);
+}
+
+Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAddress set,
+                      std::size_t max_items) {
+  // fill, used, mask, table of {key, hash}
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, set + layout.value, 4 * kWord));
+  const auto slots = std::min<std::uint64_t>(head.Get<std::uint64_t>(2 * kWord), kMaxScanned - 1) + 1;
+  ASSIGN_OR_RETURN(const auto words, ReadWords(memory, head.GetPointer(3 * kWord), slots * 2));
+  Items items;
+  items.total = head.Get<std::uint64_t>(kWord);
+  for (std::size_t i = 0; i + 1 < words.size() && items.items.size() < max_items; i += 2) {
+    const bool is_deleted = words[i + 1] == UINT64_MAX;  // the hash no object has
+    if (words[i] != 0 && !is_deleted) items.items.push_back({words[i]});
+  }
+  return items;
+}
+
+Result<DictItems> ReadDict(const Memory& memory, const ObjectLayout& layout, RemoteAddress dict,
+                           std::size_t max_items) {
+  // used, version, keys, values
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, dict + layout.value, 4 * kWord));
+  DictItems result;
+  result.total = head.Get<std::uint64_t>(0);
+  if (result.total == 0) return result;
+  ASSIGN_OR_RETURN(const Keys keys, ReadKeys(memory, layout, head.GetPointer(2 * kWord)));
+  const std::uint64_t count = std::min<std::uint64_t>(keys.count, kMaxScanned);
+  ASSIGN_OR_RETURN(const auto words, ReadWords(memory, keys.entries, count * keys.words_per_entry));
+  std::vector<std::uint64_t> values;  // of a dict that shares its keys
+  if (const RemoteAddress split = head.GetPointer(3 * kWord)) {
+    ASSIGN_OR_RETURN(values, ReadWords(memory, split + layout.dict_values, count));
+  }
+  for (std::size_t i = 0; i < count && result.items.size() < max_items; ++i) {
+    const std::size_t end = (i + 1) * keys.words_per_entry;
+    const std::uint64_t key = words[end - 2];
+    const std::uint64_t value = values.empty() ? words[end - 1] : values[i];
+    if (key != 0 && value != 0) result.items.push_back({{key}, {value}});
+  }
+  return result;
+}
+
+}  // namespace probing::cpython

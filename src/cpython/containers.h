@@ -1,0 +1,32 @@
+// What lists, tuples, dicts and sets contain, as addresses of objects. All input is untrusted.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "cpython/object_layout.h"
+
+namespace probing::cpython {
+
+struct Items {
+  std::vector<process::RemoteAddress> items;  // at most as many as asked for
+  std::uint64_t total = 0;
+};
+Result<Items> ReadTuple(const process::Memory& memory, const ObjectLayout& layout,
+                        process::RemoteAddress tuple, std::size_t max_items);
+Result<Items> ReadList(const process::Memory& memory, const ObjectLayout& layout, process::RemoteAddress list,
+                       std::size_t max_items);
+// In the order of its table, which is also that of Python. A set that shrank much may look emptier
+// than it is: only the first part of the table is looked at.
+Result<Items> ReadSet(const process::Memory& memory, const ObjectLayout& layout, process::RemoteAddress set,
+                      std::size_t max_items);
+
+struct DictItems {
+  std::vector<std::pair<process::RemoteAddress, process::RemoteAddress>> items;
+  std::uint64_t total = 0;
+};
+// Oldest first, except in a `__dict__` since 3.11, which has the order of the class's other objects.
+Result<DictItems> ReadDict(const process::Memory& memory, const ObjectLayout& layout,
+                           process::RemoteAddress dict, std::size_t max_items);
+
+}  // namespace probing::cpython

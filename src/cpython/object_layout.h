@@ -1,0 +1,42 @@
+// Where built-in objects keep their values. All numbers are bytes from the start of the object.
+//
+// Checked with offsetof() on 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0. What
+// all of them share counts from the end of the object's head, which is longer in free-threaded builds.
+#pragma once
+
+#include "cpython/locate.h"
+
+namespace probing::cpython {
+
+struct ObjectLayout {
+  std::uint32_t type = 8;
+  std::uint32_t value = 16;  // the first field: a float's number, a list's size, a cell's content
+  std::uint32_t tuple_items = 24;
+  std::uint32_t function_name = 40;  // the qualified one
+  std::uint32_t type_name = 24;      // a C string
+  std::uint32_t type_flags = 168;
+  std::uint32_t type_dict = 264;
+  // Since 3.12 the lowest bits of the first field of an int are its sign, not that of its size.
+  bool int_has_tag = false;
+  // Since 3.11 a table of keys has another head, and no hashes when all keys are str.
+  bool dict_keys_have_kind = false;
+  std::uint32_t dict_values = 0;  // before the values of a dict that shares its keys with others
+
+  static ObjectLayout Of(const Location& location) {
+    const int minor = location.version.minor;
+    ObjectLayout layout;
+    layout.type = location.offsets.object_type;
+    layout.value = layout.type + 8;
+    layout.tuple_items = layout.value + (minor >= 14 ? 16 : 8);  // 3.14 keeps the hash
+    layout.function_name = layout.value + (minor <= 9 ? 88 : 24);
+    layout.type_name = layout.value + 8;
+    layout.type_flags = layout.value + 152;
+    layout.type_dict = layout.value + 248;
+    layout.int_has_tag = minor >= 12;
+    layout.dict_keys_have_kind = minor >= 11;
+    layout.dict_values = minor >= 13 ? 8 : 0;
+    return layout;
+  }
+};
+
+}  // namespace probing::cpython
