@@ -50,6 +50,8 @@ struct Command {
   TargetUse target = TargetUse::kNone;
   Arguments arguments = Arguments::kNone;
   std::vector<Option> options;
+  // An option that takes the target's place, "--core"; with it, one argument may follow. "" for none.
+  std::string_view instead_of_target;
   Result<int> (*run)(const Invocation&) = nullptr;
 };
 

@@ -106,6 +106,11 @@ void Declare(CLI::App& app, const Command& command, Slots& slots) {
     app.add_option("TARGET", slots.arguments, "the same as -t")->type_name("")->expected(0, 1);
 }
 
+bool NeedsNoTarget(const Command& command, const Slots& slots) {
+  const auto given = slots.values.find(std::string(command.instead_of_target));
+  return given != slots.values.end() && !given->second.empty();
+}
+
 // A target among the arguments, as in `probing eval 1234 CODE`.
 void MoveTarget(const Command& command, Slots& slots) {
   if (!slots.target.empty() || command.target == TargetUse::kNone || slots.arguments.empty()) return;
@@ -118,7 +123,8 @@ void MoveTarget(const Command& command, Slots& slots) {
 }
 
 Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
-  MoveTarget(command, slots);
+  const bool needs_no_target = NeedsNoTarget(command, slots);
+  if (!needs_no_target) MoveTarget(command, slots);
   Invocation invocation;
   for (auto& [name, value] : slots.values) {
     if (!value.empty()) invocation.options[name] = value;
@@ -127,18 +133,22 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
     if (on) invocation.options[name] = "";
   }
   invocation.arguments = std::move(slots.arguments);
-  const std::size_t most = command.arguments == Arguments::kNone  ? 0
-                           : command.arguments == Arguments::kOne ? 1
-                                                                  : SIZE_MAX;
+  const std::size_t most = needs_no_target || command.arguments == Arguments::kOne ? 1
+                           : command.arguments == Arguments::kNone                 ? 0
+                                                                                   : SIZE_MAX;
   if (invocation.arguments.size() > most) {
     return Error{Code::kUsage,
                  std::string(command.name) + ": \"" + invocation.arguments[most] + "\" is one word too many",
                  "is a quote missing? see `probing " + std::string(command.name) + " --help`"};
   }
-  if (slots.target.empty() && command.target == TargetUse::kRequired) {
+  if (slots.target.empty() && command.target == TargetUse::kRequired && !needs_no_target) {
     return Error{
         Code::kUsage, std::string(command.name) + " needs a target",
         "name one: `probing -t PID " + std::string(command.name) + "`; `probing list` shows the probed ones"};
+  }
+  if (!slots.target.empty() && needs_no_target) {
+    return Error{Code::kUsage, "either a target or " + std::string(command.instead_of_target) + ", not both",
+                 ""};
   }
   if (!slots.target.empty() && command.target == TargetUse::kNone) {
     return Error{Code::kUsage, std::string(command.name) + " takes no target", ""};
