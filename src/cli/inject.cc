@@ -11,6 +11,7 @@
 #include "cli/daemon_client.h"
 #include "cli/installation.h"
 #include "cli/output.h"
+#include "inject/entry_lock.h"
 #include "process/maps.h"
 #include "process/status.h"
 #include "wire/message.h"
@@ -104,16 +105,20 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
   ASSIGN_OR_RETURN(const std::string library, LibraryOf(invocation));
   const bool is_probe = !invocation.Has("--dll") || IsProbe(library);
+  const auto timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
+  const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  // Until the probe answers: of several commands at once, one enters and the others find it there.
+  ASSIGN_OR_RETURN(const inject::EntryLock lock, inject::EntryLock::Acquire(pid, deadline));
   if (is_probe) {
     if (const Result<wire::Message> present = Greet(pid); present.ok())
       return ReportPresent(invocation, *present);
   }
-  const auto timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
-  const Deadline deadline = Deadline::AfterMs(timeout_ms);
   if (Result<void> possible = inject::Preflight(pid); !possible.ok())
     return CannotAttach(pid, possible.error());
-  Result<inject::Report> report = inject::Inject(
-      {.pid = pid, .library_path = library, .timeout_ms = timeout_ms, .rehearse = invocation.Has("--dll")});
+  Result<inject::Report> report = inject::Inject({.pid = pid,
+                                                  .library_path = library,
+                                                  .timeout_ms = timeout_ms,
+                                                  .rehearse = invocation.Has("--dll")});
   if (!report.ok()) return CannotAttach(pid, report.error());
 
   wire::Message hello;

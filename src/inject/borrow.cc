@@ -1,7 +1,6 @@
 #include "inject/borrow.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/file.h"
 #include "process/status.h"
+#include "process/urgent.h"
 
 namespace probing::inject {
 namespace {
@@ -46,11 +46,6 @@ std::vector<pid_t> RankThreads(pid_t pid) {
   return order;
 }
 
-bool StillRuns(pid_t pid) {
-  auto status = process::ReadStatus(pid);
-  return status.ok() && status->state != 'Z' && status->state != 'X';
-}
-
 // The bytes of a pthread_attr_t; its layout is part of glibc's ABI.
 pthread_attr_t DetachedAttributes() {
   pthread_attr_t attributes;
@@ -80,29 +75,6 @@ Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const
   RETURN_IF_ERROR(thread.WriteRegisters(original));
   return thread.WriteSignalMask(signal_mask);
 }
-
-// While a thread of the target is stopped, nothing on this machine is more urgent than letting it
-// go. Only the superuser may say so; without, the stop is short unless the machine is overloaded.
-class Urgent {
- public:
-  Urgent() {
-    sched_param parameters{};
-    before_ = sched_getscheduler(0);
-    sched_getparam(0, &before_parameters_);
-    parameters.sched_priority = sched_get_priority_min(SCHED_FIFO);
-    raised_ = sched_setscheduler(0, SCHED_FIFO, &parameters) == 0;
-  }
-  ~Urgent() {
-    if (raised_) sched_setscheduler(0, before_, &before_parameters_);
-  }
-  Urgent(const Urgent&) = delete;
-  Urgent& operator=(const Urgent&) = delete;
-
- private:
-  int before_ = 0;
-  sched_param before_parameters_{};
-  bool raised_ = false;
-};
 
 enum class Outcome : std::uint8_t { kStarted, kNotSafe };
 
@@ -179,8 +151,7 @@ Result<SavedState> SaveState(const TracedThread& thread, const user_regs_struct&
   return state;
 }
 
-Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t sleep_us,
-                             const Deadline& deadline) {
+Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us, const Deadline& deadline) {
   Borrowed borrowed;
   Error last{Code::kFailed, "no thread of process " + std::to_string(pid) + " could be looked at", ""};
   while (!deadline.passed()) {
@@ -192,31 +163,27 @@ Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t
       auto thread = TracedThread::Seize(borrowed.thread);
       if (!thread.ok()) {
         last = thread.error();
-        // Also what the kernel says of a process that is just ending.
-        if (last.code == Code::kPermission && StillRuns(pid)) return last;
+        if (last.code == Code::kPermission) return last;
         continue;
       }
-      const Urgent urgent;
+      const process::Urgent urgent;
       const std::int64_t stopped_ns = MonotonicNs();
       auto outcome = TryThread(*thread, pid, points, sleep_us, deadline);
       borrowed.held_us = std::max(borrowed.held_us, (MonotonicNs() - stopped_ns) / 1000);
       if (outcome.ok() && *outcome == Outcome::kStarted) return borrowed;
-      if (!outcome.ok()) {
-        last = outcome.error();
-        if (last.code == Code::kFailed) return last;
-      }
+      if (!outcome.ok()) last = outcome.error();
       // Never the same rhythm twice, never spinning: the target should get out of there.
       SleepUs(20 + (MonotonicNs() >> 8) % 100);
     }
+    auto status = process::ReadStatus(pid);
+    if (!status.ok() || status->state == 'T') return last;
+    // Libraries and threads' stacks come and go meanwhile.
+    if (auto maps = process::Maps::Read(pid); maps.ok()) points.rules.maps = std::move(*maps);
   }
-  if (StillRuns(pid)) {
-    last.code = last.code == Code::kNotFound ? Code::kFailed : last.code;
-    return Error{deadline.passed() ? Code::kTimeout : last.code,
-                 "found no moment to enter process " + std::to_string(pid) + " safely (" +
-                     std::to_string(borrowed.attempts) + " attempts): " + last.message,
-                 "try again, or start the program with `probing run`"};
-  }
-  return Error{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
+  return Error{deadline.passed() ? Code::kTimeout : Code::kFailed,
+               "found no moment to enter process " + std::to_string(pid) + " safely (" +
+                   std::to_string(borrowed.attempts) + " attempts): " + last.message,
+               "try again, or start the program with `probing run`"};
 }
 
 }  // namespace probing::inject

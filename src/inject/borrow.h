@@ -23,8 +23,7 @@ struct Borrowed {
 };
 
 // Makes some thread of `pid` call pthread_create(&t, detached, usleep, sleep_us).
-Result<Borrowed> StartHelper(pid_t pid, const EntryPoints& points, std::uint64_t sleep_us,
-                             const Deadline& deadline);
+Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us, const Deadline& deadline);
 
 // The state of a stopped thread that should continue with `resume`.
 Result<SavedState> SaveState(const process::TracedThread& thread, const user_regs_struct& resume);

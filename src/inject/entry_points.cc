@@ -75,7 +75,7 @@ Result<RemoteAddress> FindSyscallInstruction(const Memory& memory, const ElfImag
 
 SafePointRules MakeRules(const Memory& memory, const Maps& maps, const std::vector<Maps::Object>& objects) {
   SafePointRules rules;
-  rules.maps = &maps;
+  rules.maps = maps;
   for (const Maps::Object& object : objects) {
     const bool loader = IsLoader(object.path);
     bool forbidden = loader || IsLibrary(object.path, "libc") || IsLibrary(object.path, "libpthread") ||

@@ -26,7 +26,6 @@ struct EntryPoints {
 enum class Linkage : std::uint8_t { kGlibc, kMusl, kStatic };
 Linkage DetectLinkage(const process::Maps& maps);
 
-// Lifetime: `maps` must outlive the result.
 Result<EntryPoints> FindEntryPoints(const process::Memory& memory, const process::Maps& maps);
 
 }  // namespace probing::inject

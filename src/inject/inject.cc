@@ -70,18 +70,16 @@ bool SleepsFor(const ProcessMemory& memory, const Syscall& call, std::uint64_t s
          static_cast<std::uint64_t>(duration->tv_sec * 1'000'000 + duration->tv_nsec / 1000) == sleep_us;
 }
 
+bool StillRuns(pid_t pid) {
+  auto status = process::ReadStatus(pid);
+  return status.ok() && status->state != 'Z' && status->state != 'X';
+}
+
 Result<pid_t> FindHelper(pid_t pid, const std::vector<pid_t>& before, std::uint64_t sleep_us,
                          const Deadline& deadline) {
   const ProcessMemory memory(pid);
-  const Error ended{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
-  while (!deadline.passed()) {
-    auto listed = process::ListThreads(pid);
-    if (!listed.ok() || listed->empty()) return ended;
-    const std::vector<pid_t>& threads = *listed;
-    if (threads.size() == 1) {
-      auto status = process::ReadStatus(pid);
-      if (!status.ok() || status->state == 'Z' || status->state == 'X') return ended;
-    }
+  while (!deadline.passed() && StillRuns(pid)) {
+    ASSIGN_OR_RETURN(const auto threads, process::ListThreads(pid));
     for (const pid_t tid : threads) {
       if (std::binary_search(before.begin(), before.end(), tid)) continue;
       auto call = PeekSyscall(pid, tid);
@@ -219,9 +217,7 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   return AwaitAnswer(memfd.get(), parcel, library_path, deadline);
 }
 
-}  // namespace
-
-Result<Report> Inject(const Options& options) {
+Result<Report> Enter(const Options& options) {
   const std::int64_t started_ns = MonotonicNs();
   const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
   ASSIGN_OR_RETURN(const Parcel parcel, Pack(options.library_path));
@@ -242,6 +238,17 @@ Result<Report> Inject(const Options& options) {
   report.held_us = borrowed.held_us;
   report.attempts = borrowed.attempts;
   report.total_us = (MonotonicNs() - started_ns) / 1000;
+  return report;
+}
+
+}  // namespace
+
+Result<Report> Inject(const Options& options) {
+  auto report = Enter(options);
+  // A process that is just ending fails in many ways; there is only one thing to say about it.
+  if (!report.ok() && !StillRuns(options.pid)) {
+    return Error{Code::kNotFound, "process " + std::to_string(options.pid) + " ended meanwhile", ""};
+  }
   return report;
 }
 

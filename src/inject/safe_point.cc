@@ -105,13 +105,13 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
     const bool kernel_knows_time_left = static_cast<std::int64_t>(registers.rax) == process::kRestartBlock;
     if (kernel_knows_time_left && wait == Wait::kTimed) verdict = Verdict::kTimedWait;
   } else {
-    const process::Mapping* code = rules.maps->Find(registers.rip);
+    const process::Mapping* code = rules.maps.Find(registers.rip);
     if (code == nullptr || !code->executable || rules.forbidden.Contains(registers.rip)) return Verdict::kUnsafe;
     ASSIGN_OR_RETURN(const bool in_sequence, thread.InRestartableSequence(registers.rip));
     if (in_sequence) return Verdict::kUnsafe;
   }
 
-  const process::Mapping* stack = rules.maps->Find(registers.rsp);
+  const process::Mapping* stack = rules.maps.Find(registers.rsp);
   if (stack == nullptr || !stack->writable || registers.rsp - stack->start < kMinimumStackBytes) {
     return Verdict::kUnsafe;
   }

@@ -48,7 +48,7 @@ class ForbiddenCode {
 };
 
 struct SafePointRules {
-  const process::Maps* maps = nullptr;
+  process::Maps maps;
   ForbiddenCode forbidden;         // libc, ld.so, allocators
   ForbiddenCode loader;            // ld.so alone: forbidden even while waiting
   process::RemoteAddress trampoline;  // the signal return trampoline

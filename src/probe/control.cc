@@ -190,8 +190,8 @@ void Control::Handle(Client& client, const Message& request) {
   if (verb == "status") return Send(fd, Status(request.id()));
   if (verb == "config") return Send(fd, Configure(request));
   if (verb == "eval") return QueueEvaluation(client, request);
-  if (verb == "interrupt") {
-    StopEvaluation("cancelled");
+  if (verb == "interrupt") {  // one's own evaluation only
+    if (pending_.has_value() && pending_->client_fd == fd) StopEvaluation("cancelled");
     return Send(fd, Message(request.id()));
   }
   if (verb == "eject") {
