@@ -5,8 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/native_frames.h"
 #include "cli/output.h"
+#include "cpython/dead_process.h"
 #include "cpython/interpreter.h"
+#include "process/core_file.h"
 #include "process/status.h"
 #include "process/thread_status.h"
 
@@ -20,6 +23,8 @@ struct ShownThread {
   cpython::Thread python;
   process::ThreadStatus kernel;
   bool has_python = false;
+  std::optional<unwind::MixedReading> mixed;  // with --native
+  std::string no_native;                      // why not
 };
 
 struct Selection {
@@ -87,13 +92,19 @@ std::string FormatFrame(const cpython::Frame& frame) {
          line + ")\n";
 }
 
+// Of a core file: nobody knows any more what it was called and what it did.
+bool IsDead(const ShownThread& thread) { return thread.kernel.state == '?' && thread.kernel.name.empty(); }
+
 std::string FormatThread(const ShownThread& thread) {
-  std::string text = "Thread " + std::to_string(thread.kernel.tid) + " \"" + thread.kernel.name + "\"";
-  text = Painted(text, Colour::kBold) + " (" + process::StateName(thread.kernel.state);
-  if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) text += " in " + thread.kernel.syscall;
-  if (thread.python.has_gil) text += ", holds the GIL";
-  text += ")\n";
+  std::string text = "Thread " + std::to_string(thread.kernel.tid);
+  if (!thread.kernel.name.empty()) text += " \"" + thread.kernel.name + "\"";
+  std::string state = IsDead(thread) ? "" : process::StateName(thread.kernel.state);
+  if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) state += " in " + thread.kernel.syscall;
+  if (thread.python.has_gil) state += state.empty() ? "holds the GIL" : ", holds the GIL";
+  text = Painted(text, Colour::kBold) + (state.empty() ? "" : " (" + state + ")") + "\n";
+  if (thread.mixed) return text + FormatMixed(*thread.mixed, kColumns, FormatFrame);
   for (const cpython::Frame& frame : thread.python.frames) text += FormatFrame(frame);
+  if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
     text += "    (changed faster than it could be read: try again)\n";
   } else if (thread.python.frames.empty()) {
@@ -107,23 +118,32 @@ nlohmann::ordered_json OrNull(const std::string& text) {
   return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(text);
 }
 
+nlohmann::ordered_json FrameToJson(const cpython::Frame& frame) {
+  nlohmann::ordered_json one = {{"func", frame.function}, {"file", frame.file}, {"lineno", nullptr}};
+  if (frame.line != 0) one["lineno"] = frame.line;
+  one["frame_type"] = "Python";
+  one["kind"] = "python";
+  return one;
+}
+
 nlohmann::ordered_json ToJson(const ShownThread& thread) {
   nlohmann::ordered_json frames = nlohmann::ordered_json::array();
-  for (const cpython::Frame& frame : thread.python.frames) {
-    nlohmann::ordered_json one = {{"func", frame.function}, {"file", frame.file}, {"lineno", nullptr}};
-    if (frame.line != 0) one["lineno"] = frame.line;
-    one["frame_type"] = "Python";
-    frames.push_back(std::move(one));
+  for (const cpython::Frame& frame : thread.python.frames) frames.push_back(FrameToJson(frame));
+  nlohmann::ordered_json merged = nullptr;
+  if (thread.mixed) {
+    frames = MixedToJson(*thread.mixed, FrameToJson);
+    merged = thread.mixed->stack.merged;
   }
   return {{"tid", thread.kernel.tid},
-          {"name", thread.kernel.name},
-          {"state", process::StateName(thread.kernel.state)},
+          {"name", OrNull(thread.kernel.name)},
+          {"state", IsDead(thread) ? OrNull("") : process::StateName(thread.kernel.state)},
           {"syscall", OrNull(thread.kernel.syscall)},
           {"wait_channel", OrNull(thread.kernel.wait_channel)},
           {"has_python", thread.has_python},
           {"has_gil", thread.python.has_gil},
           {"torn", thread.python.torn},
           {"truncated", thread.python.truncated},
+          {"merged", std::move(merged)},
           {"frames", std::move(frames)}};
 }
 
@@ -139,23 +159,97 @@ void PrintJson(pid_t pid, const cpython::Snapshot& snapshot, const std::vector<S
   Print(answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
+struct Picture {
+  pid_t pid = 0;
+  cpython::Snapshot snapshot;
+  std::vector<ShownThread> threads;
+};
+
+// Reads the threads again, native frames and all. `interpreter` is null where there is no Python.
+Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
+  unwind::SymbolStore symbols;
+  ASSIGN_OR_RETURN(auto unwinder, unwind::Unwinder::Attach(picture.pid, symbols));
+  for (ShownThread& thread : picture.threads) {
+    auto reading = unwind::ReadMixed(unwinder, thread.has_python ? interpreter : nullptr, thread.kernel.tid);
+    if (!reading.ok()) {
+      thread.no_native = reading.error().message;
+      continue;
+    }
+    thread.python.torn = reading->python.torn;
+    thread.python.truncated = reading->python.truncated;
+    thread.mixed = std::move(*reading);
+  }
+  return {};
+}
+
+Result<Picture> ReadLive(const Invocation& invocation, const Selection& selection) {
+  Picture picture{*invocation.target, {}, {}};
+  const bool native = invocation.Has("--native");
+  auto interpreter = cpython::Interpreter::Attach(picture.pid);
+  if (!interpreter.ok()) {
+    if (!native || interpreter.error().code != Code::kFailed) return std::move(interpreter.error());
+    PrintAside("note: " + interpreter.error().message + "; native frames only\n");
+    picture.threads = Select(picture.pid, {}, {.tid = selection.tid, .all = true});
+    RETURN_IF_ERROR(AddNative(picture, nullptr));
+    return picture;
+  }
+  ASSIGN_OR_RETURN(picture.snapshot, interpreter->Read({.attempts = kAttempts}));
+  picture.threads = Select(picture.pid, picture.snapshot, selection);
+  if (native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
+  return picture;
+}
+
+// What may be the reason when nothing makes sense.
+std::string WhatTheCoreLacks(const process::CoreFile& core) {
+  if (core.is_truncated) return "the core file is truncated: was the disk full, or `ulimit -c` too small?";
+  if (core.missing_files.empty()) return core.command.empty() ? "" : "it is of `" + core.command + "`";
+  std::string text = "missing, or not the same any more: " + core.missing_files.front();
+  if (core.missing_files.size() > 1)
+    text += " and " + std::to_string(core.missing_files.size() - 1) + " more";
+  return text + "; name the program, or a folder with all files, after the core";
+}
+
+Result<Picture> ReadCore(const Invocation& invocation, const Selection& selection) {
+  if (invocation.Has("--native"))
+    return Error{Code::kUsage, "--native does not read core files yet", "gdb does"};
+  const std::string path = invocation.Get("--core");
+  const std::string executable = invocation.arguments.empty() ? "" : invocation.arguments.front();
+  ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, executable));
+  const auto explained = [&](const Error& error) {
+    return Error{error.code, path + ": " + error.message, WhatTheCoreLacks(core)};
+  };
+  auto snapshot = cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids);
+  if (!snapshot.ok()) return explained(snapshot.error());
+  Picture picture{core.pid, std::move(*snapshot), {}};
+  for (const cpython::Thread& thread : picture.snapshot.threads) {
+    picture.threads.push_back({thread, {.tid = thread.tid}, true});
+  }
+  for (const pid_t tid : core.tids) {
+    const bool known = std::any_of(picture.threads.begin(), picture.threads.end(),
+                                   [&](const ShownThread& thread) { return thread.kernel.tid == tid; });
+    if (!known) picture.threads.push_back({{}, {.tid = tid}, false});
+  }
+  std::erase_if(picture.threads, [&](const ShownThread& thread) { return !IsShown(thread, selection); });
+  if (core.is_truncated) PrintAside("note: " + WhatTheCoreLacks(core) + "\n");
+  return picture;
+}
+
 Result<int> Run(const Invocation& invocation) {
-  const pid_t pid = *invocation.target;
   ASSIGN_OR_RETURN(const Selection selection, ParseSelection(invocation));
-  ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
-  ASSIGN_OR_RETURN(const cpython::Snapshot snapshot, interpreter.Read({.attempts = kAttempts}));
-  const std::vector<ShownThread> threads = Select(pid, snapshot, selection);
-  if (selection.tid && threads.empty()) {
-    return Error{Code::kFailed,
-                 "process " + std::to_string(pid) + " has no thread " + std::to_string(*selection.tid),
-                 "`probing -t " + std::to_string(pid) + " backtrace --all` shows them"};
+  ASSIGN_OR_RETURN(const Picture picture, invocation.Has("--core") ? ReadCore(invocation, selection)
+                                                                   : ReadLive(invocation, selection));
+  if (selection.tid && picture.threads.empty()) {
+    return Error{
+        Code::kFailed,
+        "process " + std::to_string(picture.pid) + " has no thread " + std::to_string(*selection.tid),
+        "`probing backtrace --all` shows them"};
   }
   if (invocation.Has("--json")) {
-    PrintJson(pid, snapshot, threads);
+    PrintJson(picture.pid, picture.snapshot, picture.threads);
     return 0;
   }
   std::string text;
-  for (const ShownThread& thread : threads) text += (text.empty() ? "" : "\n") + FormatThread(thread);
+  for (const ShownThread& thread : picture.threads) text += (text.empty() ? "" : "\n") + FormatThread(thread);
   Print(text);
   return 0;
 }
@@ -163,16 +257,20 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command BacktraceCommand() {
-  return {.name = "backtrace",
-          .alias = "bt",
-          .summary = "Where every Python thread is, without injecting or stopping anything",
-          .example = "probing -t 12345 backtrace",
-          .target = TargetUse::kRequired,
-          .arguments = Arguments::kNone,
-          .options = {{"--tid", "TID", "only this thread"},
-                      {"--all", "", "also threads that run no Python"},
-                      {"--json", "", "as JSON"}},
-          .run = Run};
+  return {
+      .name = "backtrace",
+      .alias = "bt",
+      .summary = "Where every Python thread is, without injecting or stopping anything",
+      .example = "probing -t 12345 backtrace",
+      .target = TargetUse::kRequired,
+      .arguments = Arguments::kNone,
+      .options = {{"--tid", "TID", "only this thread"},
+                  {"--all", "", "also threads that run no Python"},
+                  {"--native", "", "also native frames; threads that run are held for some microseconds"},
+                  {"--core", "FILE", "of a core file; its program, or a folder with all files, may follow"},
+                  {"--json", "", "as JSON"}},
+      .instead_of_target = "--core",
+      .run = Run};
 }
 
 }  // namespace probing::cli

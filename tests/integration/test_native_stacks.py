@@ -1,0 +1,166 @@
+"""Native frames from outside, with the Python frames where they belong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import harness
+import pytest
+
+StartTarget = Callable[..., harness.Target]
+
+
+def backtrace(probing: harness.Cli, pid: int, *arguments: object) -> list[dict[str, Any]]:
+    answer = probing("backtrace", "-t", pid, "--native", "--json", *arguments).expect(0).json
+    for thread in answer["threads"]:
+        assert thread["merged"] is not False, thread
+    return answer["threads"]
+
+
+def main_at_rest(probing: harness.Cli, pid: int) -> dict[str, Any]:
+    """The only thread, once it waits where the target wants it to: not while it still says so."""
+
+    def look() -> Any:
+        [main] = backtrace(probing, pid)
+        return None if re.search(r"python:\S*ready", " ".join(names(main))) else main
+
+    return harness.wait_until(look, what="the target waits")
+
+
+def names(thread: dict[str, Any]) -> list[str]:
+    """Functions, innermost first, each with the kind of its frame: "python:main", "native:read"."""
+    return [f"{frame['kind']}:{frame['func']}" for frame in thread["frames"]]
+
+
+def assert_in_order(thread: dict[str, Any], *patterns: str) -> None:
+    """Each pattern matches a frame, further out than the one before."""
+    left = iter(names(thread))
+    for pattern in patterns:
+        assert any(re.fullmatch(pattern, name) for name in left), (pattern, names(thread))
+
+
+def test_sorted_stands_between_its_key_function_and_its_caller(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    main = main_at_rest(probing, target("callbacks", "SORTED", python=python).pid)
+    assert_in_order(
+        main,
+        "native:.*read.*",
+        "python:innermost",
+        "python:inner_of_key",
+        "python:key",
+        "native:(list_?sort|builtin_sorted).*",
+        "python:sort",
+        "python:<module>",
+        "native:_start",
+    )
+
+
+def test_a_callback_of_ctypes_stands_above_the_c_function_that_made_it(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    main = main_at_rest(probing, target("callbacks", "QSORT", python=python).pid)
+    assert_in_order(
+        main, "python:innermost", "python:compare", "native:qsort.*", "python:quick_sort", "python:<module>"
+    )
+
+
+def test_sleep_is_seen_down_to_the_system_call(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    main = main_at_rest(probing, target("sleep", python=python).pid)
+    assert_in_order(
+        main, "native:(.*nanosleep|.*select).*", "native:(time_sleep|pysleep).*", "python:<module>"
+    )
+
+
+def test_the_holder_of_the_gil_is_shown_in_c(probing: harness.Cli, target: StartTarget, python: str) -> None:
+    held = target("gil_held", python=python)
+
+    def holder() -> Any:
+        found = [thread for thread in backtrace(probing, held.pid) if thread["has_gil"]]
+        return found[0] if found and "native:sleep" in names(found[0]) else None
+
+    thread = harness.wait_until(holder, what="the thread that sleeps in C is shown")
+    assert_in_order(thread, "native:.*nanosleep.*", "native:sleep", "python:hold_for_ever", "python:.*run")
+
+
+def test_stacks_of_a_program_that_never_rests_are_merged(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    spinning = target("callbacks", "SPIN", python=python)
+    for _ in range(20):
+        [main] = backtrace(probing, spinning.pid)
+        assert_in_order(main, "python:spin", "python:<module>", "native:_start")
+        if "python:key" in names(main):
+            assert_in_order(main, "python:key", "python:sort", "python:spin")
+        if "python:compare" in names(main):
+            assert_in_order(main, "python:compare", "native:qsort.*", "python:quick_sort", "python:spin")
+    spinning.expect_progress()
+
+
+def test_threads_that_python_does_not_know_are_shown_with_all(
+    probing: harness.Cli, target: StartTarget
+) -> None:
+    started = target("native_thread")
+    assert len(backtrace(probing, started.pid)) == 1
+    other = [thread for thread in backtrace(probing, started.pid, "--all") if not thread["has_python"]]
+    assert len(other) == 1
+    assert_in_order(other[0], "native:.*nanosleep.*", "native:sleep")
+    assert all(frame["kind"] == "native" for frame in other[0]["frames"])
+
+
+def test_a_program_without_python_has_native_stacks_and_a_note(
+    probing: harness.Cli, target: StartTarget
+) -> None:
+    started = target("native_threads", c=True)
+    answer = probing("backtrace", "-t", started.pid, "--native", "--json").expect(0)
+    assert "native frames only" in answer.stderr
+    threads = {thread["tid"]: thread for thread in answer.json["threads"]}
+    assert len(threads) == 3
+    assert_in_order(threads.pop(started.pid), "native:pause", "native:sleep_long", "native:main")
+    stacks = sorted(
+        (names(thread) for thread in threads.values()), key=lambda stack: "native:compute" in stack
+    )
+    assert stacks[0][-4:-2] == ["native:wait_for_ever", "native:waiting_thread"]
+    assert stacks[1][:2] == ["native:compute", "native:computing_thread"]
+    started.expect_progress()
+
+
+def test_a_stopped_process_is_read_and_stays_stopped(probing: harness.Cli, target: StartTarget) -> None:
+    spinning = target("callbacks", "SPIN")
+    os.kill(spinning.pid, signal.SIGSTOP)
+    try:
+        harness.wait_until(lambda: "T" in harness.thread_states(spinning.pid).values())
+        [main] = backtrace(probing, spinning.pid)
+        assert_in_order(main, "python:spin", "native:_start")
+        assert harness.thread_states(spinning.pid) == {spinning.pid: "T"}
+    finally:
+        os.kill(spinning.pid, signal.SIGCONT)
+    spinning.expect_progress()
+
+
+@pytest.mark.parametrize("how", ["read", "nanosleep", "futex", "epoll", "poll", "recv"])
+def test_looking_ends_no_system_call_early(probing: harness.Cli, target: StartTarget, how: str) -> None:
+    blocked = target("blocked", how, c=True)
+    for _ in range(20):
+        probing("backtrace", "-t", blocked.pid, "--native").expect(0)
+    blocked.expect_unharmed()
+
+
+def test_text_shows_address_function_and_file(probing: harness.Cli, target: StartTarget) -> None:
+    started = target("callbacks", "QSORT")
+    main_at_rest(probing, started.pid)
+    text = probing("backtrace", "-t", started.pid, "--native").expect(0).stdout
+    lines = text.splitlines()[1:]
+    native = [line for line in lines if line.startswith("    0x")]
+    assert any(
+        re.fullmatch(r"    0x[0-9a-f]+ qsort\w*\+0x[0-9a-f]+ \(libc\.so\.6\)", line) for line in native
+    )
+    assert any(re.match(r"    compare \(.*target_callbacks\.py:\d+\)", line) for line in lines)
+    assert not any("_PyEval_EvalFrameDefault" in line for line in lines), "replaced by the Python frames"
+    assert max(map(len, native)) <= 110
