@@ -45,10 +45,11 @@ Command = Callable[[int, float], list[str]]
 def commands(rate: float, output: Path) -> dict[str, Command]:
     probing = str(harness.BIN / "probing")
     found: dict[str, Command] = {
+        "(nothing)": lambda pid, seconds: ["sleep", str(seconds)],  # what the machine does by itself
         "probing record": lambda pid, seconds: [
             *(probing, "-t", str(pid), "record", "-r", str(rate), "-d", str(seconds)),
             *("-f", "collapsed", "-o", str(output)),
-        ]
+        ],
     }
     if (PEERS / "py-spy").exists():
         found["py-spy record"] = lambda pid, seconds: [
@@ -113,7 +114,7 @@ def main() -> int:
             target.expect_unharmed()
         finally:
             target.kill()
-    ours = rows[0]
+    ours = next(row for row in rows if row.tool == "probing record")
     for what, value, limit in [
         ("target slower by", ours.slowdown_percent, 1),
         ("sampler, of a core", ours.sampler_cpu_percent, 5),

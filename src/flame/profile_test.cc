@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "flame/view.h"
+#include "flame/ranking.h"
 
 namespace probing::flame {
 namespace {
@@ -69,6 +69,25 @@ TEST(Profile, ThreadsThatEndedGiveTheirPlaceAwayOnceNoSampleNeedsIt) {
   }
   EXPECT_LT(profile.threads().size(), 10U);
   EXPECT_EQ(profile.threads()[profile.samples().back().thread].tid, 999);
+}
+
+TEST(Ranking, ARecursiveFunctionCountsOnceAndOnlyTheTimeAskedForCounts) {
+  Profile profile(kPeriodNs, {});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  std::vector<Frame> recursive = StackOf("f");
+  recursive.push_back(recursive.front());
+  profile.AddSample(At(0, thread, 6), recursive);
+  profile.AddSample(At(6, thread, 2), StackOf("g"));
+  const Ranking ranking = Rank(profile, {}, 2 * kPeriodNs, 8 * kPeriodNs);
+  ASSERT_EQ(ranking.functions.size(), 3U);
+  EXPECT_EQ(ranking.functions[0].function.function, "f");
+  EXPECT_EQ(ranking.functions[0].own, 4U);
+  EXPECT_EQ(ranking.functions[0].total, 4U);
+  EXPECT_EQ(ranking.functions[2].function.function, "main");
+  EXPECT_EQ(ranking.functions[2].own, 0U);
+  EXPECT_EQ(ranking.functions[2].total, 6U);
+  EXPECT_EQ(ranking.on_cpu, 6U);
+  EXPECT_EQ(ranking.threads, 1U);
 }
 
 TEST(View, FilesOfPackagesKeepTheirPackage) {
