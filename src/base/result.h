@@ -40,7 +40,8 @@ Error ErrnoError(std::string what, int error_number = errno);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit, like std::expected
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit, like std::expected
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
@@ -87,16 +88,16 @@ class [[nodiscard]] Result<void> {
 #define PROBING_CONCAT(a, b) PROBING_CONCAT_(a, b)
 
 // Leaves the enclosing function with the error of `expr`, if it has one.
-#define RETURN_IF_ERROR(expr)                                 \
-  do {                                                        \
-    if (auto status = (expr); !status.ok()) {                 \
-      return std::move(status.error());                       \
-    }                                                         \
+#define RETURN_IF_ERROR(expr)                 \
+  do {                                        \
+    if (auto status = (expr); !status.ok()) { \
+      return std::move(status.error());       \
+    }                                         \
   } while (false)
 
 // `ASSIGN_OR_RETURN(auto maps, ReadMaps(pid));`
 #define ASSIGN_OR_RETURN(lhs, expr) ASSIGN_OR_RETURN_(PROBING_CONCAT(result_, __LINE__), lhs, expr)
-#define ASSIGN_OR_RETURN_(result, lhs, expr)       \
-  auto result = (expr);                            \
+#define ASSIGN_OR_RETURN_(result, lhs, expr)          \
+  auto result = (expr);                               \
   if (!result.ok()) return std::move(result.error()); \
   lhs = std::move(*result)

@@ -5,7 +5,8 @@
 
 namespace probing {
 
-Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::size_t stack_bytes, const char* name) {
+Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::size_t stack_bytes,
+                                   const char* name) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, stack_bytes);

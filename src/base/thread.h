@@ -13,6 +13,7 @@ namespace probing {
 inline constexpr std::size_t kSmallStackBytes = 512U << 10;
 
 // Joinable. `name` has at most 15 characters.
-Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::size_t stack_bytes, const char* name);
+Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::size_t stack_bytes,
+                                   const char* name);
 
 }  // namespace probing

@@ -115,10 +115,8 @@ Result<int> Run(const Invocation& invocation) {
   }
   if (Result<void> possible = inject::Preflight(pid); !possible.ok())
     return CannotAttach(pid, possible.error());
-  Result<inject::Report> report = inject::Inject({.pid = pid,
-                                                  .library_path = library,
-                                                  .timeout_ms = timeout_ms,
-                                                  .rehearse = invocation.Has("--dll")});
+  Result<inject::Report> report = inject::Inject(
+      {.pid = pid, .library_path = library, .timeout_ms = timeout_ms, .rehearse = invocation.Has("--dll")});
   if (!report.ok()) return CannotAttach(pid, report.error());
 
   wire::Message hello;

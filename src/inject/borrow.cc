@@ -151,7 +151,8 @@ Result<SavedState> SaveState(const TracedThread& thread, const user_regs_struct&
   return state;
 }
 
-Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us, const Deadline& deadline) {
+Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us,
+                             const Deadline& deadline) {
   Borrowed borrowed;
   Error last{Code::kFailed, "no thread of process " + std::to_string(pid) + " could be looked at", ""};
   while (!deadline.passed()) {

@@ -131,7 +131,8 @@ class Helper {
     RETURN_IF_ERROR(thread_.WriteRegisters(base_));
     const auto result = static_cast<std::int64_t>(after.rax);
     if (result < 0 && result > -4096) {
-      return ErrnoError("system call " + std::to_string(number) + " in the target", static_cast<int>(-result));
+      return ErrnoError("system call " + std::to_string(number) + " in the target",
+                        static_cast<int>(-result));
     }
     return after.rax;
   }
@@ -148,7 +149,11 @@ class Helper {
  private:
   Helper(TracedThread thread, pid_t pid, const EntryPoints& points, const user_regs_struct& base,
          std::uint64_t stack_pointer)
-      : thread_(std::move(thread)), memory_(pid), points_(&points), base_(base), stack_pointer_(stack_pointer) {}
+      : thread_(std::move(thread)),
+        memory_(pid),
+        points_(&points),
+        base_(base),
+        stack_pointer_(stack_pointer) {}
 
   user_regs_struct Entry(RemoteAddress code) const {
     user_regs_struct registers = base_;
@@ -201,8 +206,8 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   if (!memfd.valid()) return close_remote(ErrnoError("open " + path));
   if (auto written = WriteAll(memfd.get(), parcel.bytes); !written.ok()) return close_remote(written.error());
 
-  auto stub = helper.Syscall(SYS_mmap, {0, kStubPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, parcel.stub_offset},
-                             deadline);
+  auto stub = helper.Syscall(
+      SYS_mmap, {0, kStubPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, parcel.stub_offset}, deadline);
   if (!stub.ok()) return close_remote(stub.error());
   LoaderCall call;
   call.dlopen = points.dlopen.address;

@@ -24,9 +24,9 @@ struct Options {
 
 struct Report {
   pid_t held_thread = 0;
-  std::int64_t held_us = 0;    // how long that thread was stopped
-  std::int64_t total_us = 0;   // from first look to library loaded
-  int attempts = 0;            // stops until a safe point was found
+  std::int64_t held_us = 0;   // how long that thread was stopped
+  std::int64_t total_us = 0;  // from first look to library loaded
+  int attempts = 0;           // stops until a safe point was found
 };
 
 // Loads the library and returns when its constructors have run. On any error the target is as
@@ -35,10 +35,10 @@ Result<Report> Inject(const Options& options);
 
 // One thing that could stop an attach.
 struct Check {
-  std::string name;     // "owner", "Yama", "seccomp"…
+  std::string name;  // "owner", "Yama", "seccomp"…
   bool passed = true;
-  std::string detail;   // what was found
-  Error error;          // set when !passed: what it means and what to do about it
+  std::string detail;  // what was found
+  Error error;         // set when !passed: what it means and what to do about it
 };
 
 // All checks in the order in which they matter, for `doctor`. Touches nothing.

@@ -29,7 +29,8 @@ Result<void> CheckLibrary(const std::string& path, std::string_view content) {
   if (!is_library || content.size() > kMaxLibraryBytes) {
     return Error{Code::kFailed, path + " is not an x86-64 shared library", "name one with --dll"};
   }
-  const Error damaged{Code::kFailed, path + " is damaged: it ends before its contents do", "install it again"};
+  const Error damaged{Code::kFailed, path + " is damaged: it ends before its contents do",
+                      "install it again"};
   if (!Within(content, header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) return damaged;
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
@@ -55,7 +56,8 @@ Result<void> Rehearse(const std::string& path) {
   }
   if (!WIFSIGNALED(status)) return {};
   return Error{Code::kFailed,
-               path + " crashes the process that loads it (" + strsignal(WTERMSIG(status)) + "), tried in one of our own",
+               path + " crashes the process that loads it (" + strsignal(WTERMSIG(status)) +
+                   "), tried in one of our own",
                "the target was not touched"};
 }
 

@@ -80,7 +80,8 @@ static_assert(offsetof(LoaderCall, path) == 72 && offsetof(LoaderCall, error) ==
 static_assert(sizeof(LoaderCall) == 624);
 
 std::span<const std::byte> LoaderStub() {
-  return {probing_loader_stub_begin, static_cast<std::size_t>(probing_loader_stub_end - probing_loader_stub_begin)};
+  return {probing_loader_stub_begin,
+          static_cast<std::size_t>(probing_loader_stub_end - probing_loader_stub_begin)};
 }
 
 }  // namespace probing::inject

@@ -22,7 +22,7 @@ struct LoaderCall {
   std::uint64_t handle = 0;  // what dlopen returned
   std::uint64_t done = 0;    // 1 when the rest is valid
   char path[40] = {};
-  char error[512] = {};      // what dlerror returned
+  char error[512] = {};  // what dlerror returned
 };
 
 inline constexpr std::size_t kStubPageBytes = 4096;

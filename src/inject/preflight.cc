@@ -48,7 +48,8 @@ Check CheckKind(const Status& status) {
     return Failed("process", Code::kNotFound, who + " is a kernel thread (" + status.name + ")",
                   "name a program's pid");
   }
-  if (status.pid == getpid()) return Failed("process", Code::kNotFound, who + " is this very command", "name another pid");
+  if (status.pid == getpid())
+    return Failed("process", Code::kNotFound, who + " is this very command", "name another pid");
   return Passed("process", status.name + ", " + std::to_string(status.threads) + " threads");
 }
 
@@ -57,9 +58,10 @@ Check CheckOwner(const Status& status) {
   if (MayTraceAnyone() || (status.effective_uid == geteuid() && status.real_uid == geteuid())) {
     return Passed("owner", owner);
   }
-  return Failed("owner", Code::kPermission,
-                ProcessText(status.pid) + " belongs to " + owner + ", you are uid " + std::to_string(geteuid()),
-                "run as that user or with sudo");
+  return Failed(
+      "owner", Code::kPermission,
+      ProcessText(status.pid) + " belongs to " + owner + ", you are uid " + std::to_string(geteuid()),
+      "run as that user or with sudo");
 }
 
 Check CheckDisabled(const Status& status) {
@@ -80,7 +82,8 @@ Check CheckTracer(const Status& status) {
 }
 
 Check CheckRunning(const Status& status) {
-  if (status.state != 'T' && status.state != 't') return Passed("state", std::string("state ") + status.state);
+  if (status.state != 'T' && status.state != 't')
+    return Passed("state", std::string("state ") + status.state);
   return Failed("state", Code::kPermission, ProcessText(status.pid) + " is stopped (state T)",
                 "let it run with `kill -CONT " + std::to_string(status.pid) + "`; `backtrace` works without");
 }
@@ -104,11 +107,14 @@ bool IsDescendant(pid_t pid) {
 Check CheckYama(const Status& status) {
   const int scope = YamaScope();
   const std::string detail = "ptrace_scope " + std::to_string(scope);
-  const bool allowed = scope == 0 || (scope < 3 && MayTraceAnyone()) || (scope == 1 && IsDescendant(status.pid));
+  const bool allowed =
+      scope == 0 || (scope < 3 && MayTraceAnyone()) || (scope == 1 && IsDescendant(status.pid));
   if (allowed) return Passed("Yama", detail);
-  return Failed("Yama", Code::kPermission, "the kernel (Yama, " + detail + ") forbids to trace " + ProcessText(status.pid),
-                scope >= 3 ? "no one can attach on this machine until a reboot; start the job with PROBING=1"
-                           : "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start the job with PROBING=1");
+  return Failed("Yama", Code::kPermission,
+                "the kernel (Yama, " + detail + ") forbids to trace " + ProcessText(status.pid),
+                scope >= 3
+                    ? "no one can attach on this machine until a reboot; start the job with PROBING=1"
+                    : "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start the job with PROBING=1");
 }
 
 // A filter may kill for a system call it does not know. One that we live under ourselves, as all
@@ -120,27 +126,31 @@ Check CheckSeccomp(const Status& status) {
   if (status.seccomp_mode == 2 && status.seccomp_filters <= own_filters) {
     return Passed("seccomp", std::to_string(status.seccomp_filters) + " filters, as here");
   }
-  return Failed("seccomp", Code::kPermission,
-                ProcessText(status.pid) + " runs in a seccomp sandbox (" +
-                    (status.seccomp_mode == 1 ? "strict mode" : std::to_string(status.seccomp_filters) + " filters") +
-                    ") which may kill it for our system calls",
-                "run probing inside the same container, or start the job with PROBING=1");
+  return Failed(
+      "seccomp", Code::kPermission,
+      ProcessText(status.pid) + " runs in a seccomp sandbox (" +
+          (status.seccomp_mode == 1 ? "strict mode" : std::to_string(status.seccomp_filters) + " filters") +
+          ") which may kill it for our system calls",
+      "run probing inside the same container, or start the job with PROBING=1");
 }
 
 Check CheckBinary(const Status& status) {
   const std::string path = "/proc/" + std::to_string(status.pid) + "/exe";
   const ScopedFd exe(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!exe.valid()) {
-    return Failed("binary", Code::kPermission, "cannot read the program of " + ProcessText(status.pid) + ": " + ErrnoName(errno),
+    return Failed("binary", Code::kPermission,
+                  "cannot read the program of " + ProcessText(status.pid) + ": " + ErrnoName(errno),
                   "run as its user or with sudo");
   }
   Elf64_Ehdr header{};
   if (read(exe.get(), &header, sizeof(header)) < EI_NIDENT + 4) header = {};
   if (header.e_ident[EI_CLASS] == ELFCLASS32) {
-    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is a 32-bit program", "only x86-64 is supported");
+    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is a 32-bit program",
+                  "only x86-64 is supported");
   }
   if (header.e_machine != EM_X86_64) {
-    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is not an x86-64 program", "only x86-64 is supported");
+    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is not an x86-64 program",
+                  "only x86-64 is supported");
   }
   if (status.shadow_stack) {
     return Failed("binary", Code::kPermission, ProcessText(status.pid) + " uses a shadow stack (Intel CET)",
@@ -153,7 +163,8 @@ Check CheckMemory(const Status& status) {
   const std::string who = ProcessText(status.pid);
   auto maps = process::Maps::Read(status.pid);
   if (!maps.ok() || maps->all().empty()) {
-    return Failed("memory", Code::kPermission, "cannot see the memory of " + who, "run as its user or with sudo");
+    return Failed("memory", Code::kPermission, "cannot see the memory of " + who,
+                  "run as its user or with sudo");
   }
   switch (DetectLinkage(*maps)) {
     case Linkage::kMusl:
@@ -199,15 +210,18 @@ std::vector<Check> ExamineHost() {
   if (scope == 0 || (any && scope < 3)) {
     checks.push_back(Passed("Yama", "ptrace_scope " + std::to_string(scope)));
   } else {
-    checks.push_back(Failed("Yama", Code::kPermission, "ptrace_scope " + std::to_string(scope) + ": only own children can be traced",
-                            "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start jobs with PROBING=1"));
+    checks.push_back(
+        Failed("Yama", Code::kPermission,
+               "ptrace_scope " + std::to_string(scope) + ": only own children can be traced",
+               "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start jobs with PROBING=1"));
   }
   const ScopedFd memfd(static_cast<int>(syscall(SYS_memfd_create, "probing", MFD_CLOEXEC)));
   if (memfd.valid()) {
     checks.push_back(Passed("memfd", "available"));
   } else {
-    checks.push_back(Failed("memfd", Code::kPermission, std::string("memfd_create fails: ") + ErrnoName(errno),
-                            "Linux 3.17 or newer is needed; in a container, its seccomp profile may forbid it"));
+    checks.push_back(
+        Failed("memfd", Code::kPermission, std::string("memfd_create fails: ") + ErrnoName(errno),
+               "Linux 3.17 or newer is needed; in a container, its seccomp profile may forbid it"));
   }
   return checks;
 }

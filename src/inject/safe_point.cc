@@ -106,7 +106,8 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
     if (kernel_knows_time_left && wait == Wait::kTimed) verdict = Verdict::kTimedWait;
   } else {
     const process::Mapping* code = rules.maps.Find(registers.rip);
-    if (code == nullptr || !code->executable || rules.forbidden.Contains(registers.rip)) return Verdict::kUnsafe;
+    if (code == nullptr || !code->executable || rules.forbidden.Contains(registers.rip))
+      return Verdict::kUnsafe;
     ASSIGN_OR_RETURN(const bool in_sequence, thread.InRestartableSequence(registers.rip));
     if (in_sequence) return Verdict::kUnsafe;
   }

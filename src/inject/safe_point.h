@@ -49,8 +49,8 @@ class ForbiddenCode {
 
 struct SafePointRules {
   process::Maps maps;
-  ForbiddenCode forbidden;         // libc, ld.so, allocators
-  ForbiddenCode loader;            // ld.so alone: forbidden even while waiting
+  ForbiddenCode forbidden;            // libc, ld.so, allocators
+  ForbiddenCode loader;               // ld.so alone: forbidden even while waiting
   process::RemoteAddress trampoline;  // the signal return trampoline
 };
 

@@ -23,7 +23,7 @@ struct SignalFrame {
 };
 static_assert(sizeof(SignalFrame) == 312);
 
-constexpr std::uint64_t kHasExtendedState = 1;   // UC_FP_XSTATE
+constexpr std::uint64_t kHasExtendedState = 1;     // UC_FP_XSTATE
 constexpr std::uint64_t kHasStackSegment = 2 | 4;  // UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
 
 // struct _fpx_sw_bytes, in the part of the XSAVE area that software may use.

@@ -68,7 +68,10 @@ class Control {
 
  private:
   Control(int wake_fd, wire::Listener listener)
-      : wake_fd_(wake_fd), listener_(std::move(listener)), evaluator_(wake_fd), settings_(wire::Holder::kProbe) {
+      : wake_fd_(wake_fd),
+        listener_(std::move(listener)),
+        evaluator_(wake_fd),
+        settings_(wire::Holder::kProbe) {
     (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
     FollowForks(settings_.GetFlag("probing.nested"));
   }
@@ -107,7 +110,8 @@ bool Control::Serve() {
   while (!leaving_) {
     std::vector<pollfd> fds{{listener_.socket.get(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& client : clients_) {
-      fds.push_back({client->socket.get(), static_cast<short>(client->outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+      fds.push_back({client->socket.get(),
+                     static_cast<short>(client->outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     }
     if (poll(fds.data(), fds.size(), NextDeadlineMs()) < 0 && errno != EINTR) break;
     if (fds[1].revents != 0) OnEvaluationDone();
@@ -203,11 +207,13 @@ void Control::Handle(Client& client, const Message& request) {
     if (!released_) {
       answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
     } else if (ThisOrigin() != Origin::kInjected) {
-      answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
+      answer.Set("note",
+                 "the library was loaded with the program and stays mapped; it does nothing any more");
     }
     return Send(fd, answer);
   }
-  Send(fd, Message::Failure(request.id(), {Code::kUsage, "the probe knows no verb " + std::string(verb), ""}));
+  Send(fd,
+       Message::Failure(request.id(), {Code::kUsage, "the probe knows no verb " + std::string(verb), ""}));
 }
 
 Message Control::Hello(std::uint32_t id) const {
@@ -246,7 +252,8 @@ Message Control::Configure(const Message& request) {
 void Control::QueueEvaluation(const Client& client, const Message& request) {
   const auto default_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.timeout") * 1000);
   const std::int64_t timeout_ms = std::max<std::int64_t>(request.GetNumber("timeout_ms", default_ms), 1);
-  queue_.push_back({client.socket.get(), request.id(), Deadline::AfterMs(timeout_ms), std::string(request.Get("code")), ""});
+  queue_.push_back({client.socket.get(), request.id(), Deadline::AfterMs(timeout_ms),
+                    std::string(request.Get("code")), ""});
   StartNextEvaluation();
 }
 
@@ -296,7 +303,8 @@ void Control::OnDeadlines() {
   std::erase_if(queue_, [&](const Pending& waiting) {
     if (!waiting.deadline.passed()) return false;
     Message answer(waiting.id);
-    answer.Set("outcome", "timeout").Set("note", "an earlier evaluation was still running; nothing was evaluated");
+    answer.Set("outcome", "timeout")
+        .Set("note", "an earlier evaluation was still running; nothing was evaluated");
     Send(waiting.client_fd, answer);
     return true;
   });

@@ -32,8 +32,8 @@ Result<std::string> Memory::ReadCString(RemoteAddress from, std::size_t max_byte
   while (text.size() < max_bytes) {
     // Up to the next page border only: the string may end just before an unmapped page.
     const std::uint64_t at = from.address + text.size();
-    const std::size_t size = std::min({chunk.size(), max_bytes - text.size(),
-                                       static_cast<std::size_t>(kPageBytes - at % kPageBytes)});
+    const std::size_t size = std::min(
+        {chunk.size(), max_bytes - text.size(), static_cast<std::size_t>(kPageBytes - at % kPageBytes)});
     RETURN_IF_ERROR(Read({at}, std::as_writable_bytes(std::span(chunk.data(), size))));
     const char* end = std::find(chunk.data(), chunk.data() + size, '\0');
     text.append(chunk.data(), static_cast<std::size_t>(end - chunk.data()));

@@ -74,7 +74,8 @@ Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
   auto text = ReadFile(ProcPath(proc_root, pid, "status"));
   auto stat = ReadFile(ProcPath(proc_root, pid, "stat"));
   if (!text.ok() || !stat.ok()) {
-    return Error{Code::kNotFound, "no process " + std::to_string(pid), "`probing list` shows the probed ones"};
+    return Error{Code::kNotFound, "no process " + std::to_string(pid),
+                 "`probing list` shows the probed ones"};
   }
   Status status;
   status.pid = pid;

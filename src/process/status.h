@@ -13,19 +13,19 @@ namespace probing::process {
 
 struct Status {
   pid_t pid = 0;
-  std::string name;        // comm: at most 15 bytes
-  char state = '?';        // R S D T t Z X I
+  std::string name;  // comm: at most 15 bytes
+  char state = '?';  // R S D T t Z X I
   pid_t parent = 0;
-  pid_t tracer = 0;        // 0: nobody traces it
+  pid_t tracer = 0;  // 0: nobody traces it
   uid_t real_uid = 0;
   uid_t effective_uid = 0;
   int threads = 0;
-  int seccomp_mode = 0;    // 0 none, 1 strict, 2 filter
+  int seccomp_mode = 0;  // 0 none, 1 strict, 2 filter
   int seccomp_filters = 0;
   bool kernel_thread = false;
-  bool shadow_stack = false;     // x86 CET user shadow stack
-  std::vector<pid_t> ns_pids;    // pid in each namespace, outermost first
-  std::uint64_t start_ticks = 0; // since boot; with the pid it names a process for ever
+  bool shadow_stack = false;      // x86 CET user shadow stack
+  std::vector<pid_t> ns_pids;     // pid in each namespace, outermost first
+  std::uint64_t start_ticks = 0;  // since boot; with the pid it names a process for ever
 
   // The pid this process has for itself.
   pid_t own_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }

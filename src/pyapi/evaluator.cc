@@ -33,7 +33,8 @@ Result<void> Evaluator::Start(std::string source, std::int64_t max_output_bytes)
   }
   api_ = FindPython();
   if (api_ == nullptr) return Error{Code::kFailed, "there is no Python in this process", ""};
-  if (!api_->Usable()) return Error{Code::kFailed, "Python is starting up or shutting down in this process", ""};
+  if (!api_->Usable())
+    return Error{Code::kFailed, "Python is starting up or shutting down in this process", ""};
   source_ = std::move(source);
   max_output_bytes_ = max_output_bytes;
   result_ = Evaluation{};
@@ -97,7 +98,8 @@ bool Evaluator::PrepareHelpers() {
 void Evaluator::CallEvaluate() {
   PyObject* evaluate = api_->PyDict_GetItemString(helpers_, "evaluate");
   PyObject* restore = api_->PyDict_GetItemString(helpers_, "restore");
-  PyObject* source = api_->PyBytes_FromStringAndSize(source_.data(), static_cast<std::ptrdiff_t>(source_.size()));
+  PyObject* source =
+      api_->PyBytes_FromStringAndSize(source_.data(), static_cast<std::ptrdiff_t>(source_.size()));
   PyObject* limit = api_->PyLong_FromLongLong(max_output_bytes_);
   {
     const std::lock_guard lock(interruptible_mutex_);

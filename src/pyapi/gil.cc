@@ -13,8 +13,8 @@ namespace {
 constexpr int kFirstWithInterpreterArgument = 309;  // of _PyEval_SignalReceived
 constexpr timespec kLongestYield{0, 2'000'000};
 
-std::atomic<bool> pending{false};   // a call is queued in the interpreter
-std::atomic<int> waiting{0};        // threads of ours that want the GIL
+std::atomic<bool> pending{false};     // a call is queued in the interpreter
+std::atomic<int> waiting{0};          // threads of ours that want the GIL
 std::atomic<std::uint32_t> taken{0};  // counts how often one got it
 
 // Runs on the main thread, with the GIL. No allocation, no lock.
