@@ -55,7 +55,8 @@ Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> m
 }
 
 Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
-  if (last_states_.empty() || !AreStill(*memory_, location_, last_states_)) RETURN_IF_ERROR(UpdateThreads());
+  const bool same = !last_states_.empty() && AreStill(*memory_, location_, last_states_, options.changes);
+  if (!same) RETURN_IF_ERROR(UpdateThreads());
   Snapshot snapshot;
   snapshot.threads.reserve(identities_.size());
   snapshot.version = location_.version;

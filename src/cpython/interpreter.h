@@ -26,6 +26,8 @@ struct ReadOptions {
   std::size_t max_depth = 4096;  // innermost frames kept
   int attempts = 20;             // per thread, before it is called torn
   bool locals = false;           // also the variables of each frame, as short texts
+  // kNew saves most of the cost of many threads; one that has ended may then be among them.
+  Changes changes = Changes::kAll;
   // Asked just before a thread's stack would be read (everything else is known by then); true
   // leaves it out. For those who read again and again, and know that a thread has not run since.
   std::function<bool(const Thread& thread)> skip;

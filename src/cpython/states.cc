@@ -98,7 +98,8 @@ Result<std::vector<InterpreterState>> ReadStates(const Memory& memory, const Loc
   return states;
 }
 
-bool AreStill(const Memory& memory, const Location& location, const std::vector<InterpreterState>& states) {
+bool AreStill(const Memory& memory, const Location& location, const std::vector<InterpreterState>& states,
+              Changes changes) {
   const Offsets& offsets = location.offsets;
   const std::size_t thread_bytes = EndOfFields(offsets.thread);
   // Pointers that lead from one part of the lists to the next, and where they led.
@@ -112,6 +113,7 @@ bool AreStill(const Memory& memory, const Location& location, const std::vector<
     next_interpreter = interpreter.address + offsets.interpreter.next;
     links.push_back(interpreter.address + offsets.interpreter.threads_head);
     expected.push_back(interpreter.threads.empty() ? RemoteAddress{} : interpreter.threads.front().address);
+    if (changes == Changes::kNew) continue;
     for (const ThreadState& thread : interpreter.threads) threads.push_back(thread.address);
   }
   links.push_back(next_interpreter);
@@ -128,6 +130,7 @@ bool AreStill(const Memory& memory, const Location& location, const std::vector<
     pieces.push_back({threads[i], std::span(bytes).subspan(i * thread_bytes, thread_bytes)});
   }
   if (!memory.ReadPieces(pieces).ok() || found != expected) return false;
+  if (changes == Changes::kNew) return true;
   std::size_t index = 0;
   for (const InterpreterState& interpreter : states) {
     for (std::size_t i = 0; i < interpreter.threads.size(); ++i, ++index) {

@@ -25,10 +25,14 @@ struct InterpreterState {
 // is noticed and done again. Fails when there is no interpreter (yet, or any more).
 Result<std::vector<InterpreterState>> ReadStates(const process::Memory& memory, const Location& location);
 
+// How thoroughly to look for changes. kNew: threads are put at the head of their list, so a few
+// pointers tell whether one came. kAll: also whether one went, at a piece of memory per thread.
+enum class Changes : std::uint8_t { kNew, kAll };
+
 // Whether the lists are still what they were. One system call, where ReadStates() needs one for each
 // thread. False also when nothing can be read any more.
 bool AreStill(const process::Memory& memory, const Location& location,
-              const std::vector<InterpreterState>& states);
+              const std::vector<InterpreterState>& states, Changes changes);
 
 // Address of the thread state that holds the GIL of this interpreter; nothing when nobody does,
 // when it has none, or when what is found there is none of its threads.

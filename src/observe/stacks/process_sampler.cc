@@ -43,6 +43,10 @@ Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
   cpython::ReadOptions options;
   options.max_depth = kMaxDepth;
   options.attempts = kAttempts;
+  // Threads that come are noticed at once, those that end now and then, or when the kernel says so.
+  const bool check_all = now_ns_ >= next_check_ns_;
+  options.changes = check_all ? cpython::Changes::kAll : cpython::Changes::kNew;
+  if (check_all) next_check_ns_ = now_ns_ + kQuietNs;
   options.skip = [this](const cpython::Thread& thread) { return MayRepeat(thread); };
   ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_.Read(options));
   for (cpython::Thread& thread : snapshot.threads) Store(thread, tick, profile);
@@ -71,7 +75,9 @@ bool ProcessSampler::MayRepeat(const cpython::Thread& thread) {
   if (!look.ok()) {
     watched.clock.reset();  // ended; its id may belong to another thread next time
     watched.on_cpu = false;
-    return false;
+    watched.due = false;
+    next_check_ns_ = 0;
+    return true;
   }
   watched.on_cpu = look->on_cpu;
   watched.quiet_looks = look->has_run ? 0 : watched.quiet_looks + 1;

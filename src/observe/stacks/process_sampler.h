@@ -65,8 +65,9 @@ class ProcessSampler {
   std::string name_;
   cpython::Interpreter interpreter_;
   std::unordered_map<pid_t, Watched> threads_;
-  std::int64_t now_ns_ = 0;     // end of the current tick
-  std::int64_t period_ns_ = 0;  // of the profile
+  std::int64_t next_check_ns_ = 0;  // whether threads have ended
+  std::int64_t now_ns_ = 0;         // end of the current tick
+  std::int64_t period_ns_ = 0;      // of the profile
 };
 
 }  // namespace probing::observe
