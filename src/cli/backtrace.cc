@@ -10,6 +10,7 @@
 #include "cpython/dead_process.h"
 #include "cpython/interpreter.h"
 #include "process/core_file.h"
+#include "process/held_process.h"
 #include "process/status.h"
 #include "process/thread_status.h"
 
@@ -17,7 +18,8 @@ namespace probing::cli {
 namespace {
 
 constexpr std::size_t kColumns = 80;
-constexpr int kAttempts = 500;  // a person asks once and wants an answer: 5 ms for the busiest thread
+constexpr int kAttempts = 500;      // a person asks once and wants an answer: 5 ms for the busiest thread
+constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
 
 struct ShownThread {
   cpython::Thread python;
@@ -85,11 +87,19 @@ std::string ShortenPath(const std::string& path, std::size_t columns) {
   return Width(path) <= columns || rest.size() == path.size() ? path : "..." + std::string(rest);
 }
 
+std::string FormatLocals(const cpython::Frame& frame) {
+  std::string text;
+  if (!frame.locals) return text;
+  for (const cpython::Local& local : *frame.locals)
+    text += "        " + local.name + " = " + local.text + "\n";
+  return text;
+}
+
 std::string FormatFrame(const cpython::Frame& frame) {
   const std::string line = frame.line == 0 ? "" : ":" + std::to_string(frame.line);
   const std::size_t used = Width(frame.function) + line.size() + std::string_view("     ()").size();
   return "    " + frame.function + " (" + ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) +
-         line + ")\n";
+         line + ")\n" + FormatLocals(frame);
 }
 
 // Of a core file: nobody knows any more what it was called and what it did.
@@ -122,6 +132,10 @@ nlohmann::ordered_json FrameToJson(const cpython::Frame& frame) {
   nlohmann::ordered_json one = {{"func", frame.function}, {"file", frame.file}, {"lineno", nullptr}};
   if (frame.line != 0) one["lineno"] = frame.line;
   one["frame_type"] = "Python";
+  if (frame.locals) {
+    one["locals"] = nlohmann::ordered_json::object();
+    for (const cpython::Local& local : *frame.locals) one["locals"][local.name] = local.text;
+  }
   one["kind"] = "python";
   return one;
 }
@@ -182,6 +196,26 @@ Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
   return {};
 }
 
+// Lets the process go, and says for how long it was held.
+void Release(process::HeldProcess& held) {
+  const std::size_t count = held.thread_count();
+  const std::int64_t held_us = held.Release() / 1000;
+  if (count == 0) return PrintAside("the target stands still already: nothing was held\n");
+  PrintAside("held " + std::to_string(count) + (count == 1 ? " thread" : " threads") + " for " +
+             std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n");
+}
+
+Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
+                                   const cpython::ReadOptions& options) {
+  auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
+  if (!held.ok()) {
+    return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
+  }
+  auto snapshot = interpreter.Read(options);
+  Release(*held);
+  return snapshot;
+}
+
 Result<Picture> ReadLive(const Invocation& invocation, const Selection& selection) {
   Picture picture{*invocation.target, {}, {}};
   const bool native = invocation.Has("--native");
@@ -193,7 +227,9 @@ Result<Picture> ReadLive(const Invocation& invocation, const Selection& selectio
     RETURN_IF_ERROR(AddNative(picture, nullptr));
     return picture;
   }
-  ASSIGN_OR_RETURN(picture.snapshot, interpreter->Read({.attempts = kAttempts}));
+  const cpython::ReadOptions options{.attempts = kAttempts, .locals = invocation.Has("--locals")};
+  ASSIGN_OR_RETURN(picture.snapshot, invocation.Has("--stop") ? ReadHeld(picture.pid, *interpreter, options)
+                                                              : interpreter->Read(options));
   picture.threads = Select(picture.pid, picture.snapshot, selection);
   if (native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
   return picture;
@@ -210,8 +246,10 @@ std::string WhatTheCoreLacks(const process::CoreFile& core) {
 }
 
 Result<Picture> ReadCore(const Invocation& invocation, const Selection& selection) {
-  if (invocation.Has("--native"))
-    return Error{Code::kUsage, "--native does not read core files yet", "gdb does"};
+  for (const char* option : {"--native", "--stop", "--locals"}) {
+    if (invocation.Has(option))
+      return Error{Code::kUsage, std::string(option) + " is for a live process, not for a core file", ""};
+  }
   const std::string path = invocation.Get("--core");
   const std::string executable = invocation.arguments.empty() ? "" : invocation.arguments.front();
   ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, executable));
@@ -267,7 +305,9 @@ Command BacktraceCommand() {
       .options = {{"--tid", "TID", "only this thread"},
                   {"--all", "", "also threads that run no Python"},
                   {"--native", "", "also native frames; threads that run are held for some microseconds"},
+                  {"--stop", "", "hold all threads meanwhile: a picture of one instant"},
                   {"--core", "FILE", "of a core file; its program, or a folder with all files, may follow"},
+                  {"--locals", "", "also the variables of each frame"},
                   {"--json", "", "as JSON"}},
       .instead_of_target = "--core",
       .run = Run};

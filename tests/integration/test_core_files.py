@@ -1,0 +1,147 @@
+"""Post mortem: the stacks in a core file are what Python said about itself while it lived."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+
+StartTarget = Callable[..., harness.Target]
+
+
+def frames(thread: dict[str, Any]) -> list[list[Any]]:
+    return [[frame["func"], frame["file"], frame["lineno"]] for frame in thread["frames"]]
+
+
+def make_core(pid: int, folder: Path) -> Path:
+    """The core of a process that goes on."""
+    if shutil.which("gcore") is None:
+        pytest.skip("no gcore: install gdb")
+    subprocess.run(["gcore", "-o", folder / "core", str(pid)], check=True, capture_output=True)
+    return folder / f"core.{pid}"
+
+
+@pytest.fixture
+def dumped(target: StartTarget, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Path]]:
+    """Starts target_stacks.py; returns what it says about itself and its core file."""
+
+    def dump(scenario: str, **options: Any) -> tuple[dict[str, Any], Path]:
+        path = tmp_path / "truth.json"
+        started = target("stacks", scenario, path, **options)
+        return json.loads(path.read_text()), make_core(started.pid, tmp_path)
+
+    return dump
+
+
+def expect_truth(seen: dict[str, Any], truth: dict[str, Any]) -> None:
+    assert seen["pid"] == truth["pid"]
+    assert seen["python"] == truth["version"]
+    main, *others = seen["threads"]
+    assert main["tid"] == truth["pid"], "the main thread comes first"
+    assert frames(main) == truth["threads"][0]["frames"]
+    assert sorted(map(frames, others)) == sorted(thread["frames"] for thread in truth["threads"][1:])
+    assert all(thread["tid"] > 0 for thread in seen["threads"])
+    assert {(thread["name"], thread["state"]) for thread in seen["threads"]} == {(None, None)}
+
+
+@pytest.mark.parametrize("scenario", ["threads", "non_ascii"])
+def test_a_core_shows_what_python_said(
+    probing: harness.Cli, dumped: Callable[..., Any], python: str, scenario: str
+) -> None:
+    truth, core = dumped(scenario, python=python)
+    expect_truth(probing("backtrace", "--core", core, "--json").expect(0).json, truth)
+
+
+def test_threads_have_the_ids_they_had(probing: harness.Cli, dumped: Callable[..., Any], python: str) -> None:
+    truth, core = dumped("threads", python=python)
+    seen = probing("backtrace", "--core", core, "--json").expect(0).json["threads"]
+    assert {thread["tid"] for thread in seen} == set(harness.thread_states(truth["pid"]))
+
+
+def test_a_core_of_the_kernel_leaves_out_what_is_in_files(
+    probing: harness.Cli, tmp_path: Path, python: str
+) -> None:
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith("|") or "/" in pattern:
+        pytest.skip(f"the kernel writes cores elsewhere: {pattern}")
+    truth_path = tmp_path / "truth.json"
+    command = [harness.pythons()[python], harness.TARGETS / "target_stacks.py", "threads", truth_path]
+    process = subprocess.Popen(
+        ["prlimit", "--core=unlimited", *command],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        env=harness.clean_environment(),
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+    os.kill(process.pid, signal.SIGABRT)
+    process.communicate(timeout=30)
+    cores = list(tmp_path.glob("core*"))
+    assert len(cores) == 1, f"one core file of {python}"
+    truth = json.loads(truth_path.read_text())
+    expect_truth(probing("backtrace", "--core", cores[0], "--json").expect(0).json, truth)
+
+
+def test_people_read_it_without_names_and_states(probing: harness.Cli, dumped: Callable[..., Any]) -> None:
+    truth, core = dumped("plain")
+    lines = probing("bt", "--core", core).expect(0).stdout.splitlines()
+    assert re.fullmatch(rf"Thread {truth['pid']}( \(holds the GIL\))?", lines[0])
+    assert lines[1].startswith("    rendezvous (")
+
+
+def test_one_thread_of_a_core(probing: harness.Cli, dumped: Callable[..., Any]) -> None:
+    truth, core = dumped("threads")
+    tid = truth["threads"][1]["tid"]
+    seen = probing("bt", "--core", core, "--tid", tid, "--json").expect(0).json["threads"]
+    assert [thread["tid"] for thread in seen] == [tid]
+    assert "has no thread 1" in probing("bt", "--core", core, "--tid", 1).expect(1).stderr
+
+
+def test_the_program_may_be_elsewhere_by_now(
+    probing: harness.Cli, dumped: Callable[..., Any], tmp_path: Path
+) -> None:
+    truth, core = dumped("plain")
+    program = tmp_path / "moved"
+    shutil.copy2(os.path.realpath(f"/proc/{truth['pid']}/exe"), program)
+    expect_truth(probing("backtrace", "--core", core, program, "--json").expect(0).json, truth)
+
+
+def test_a_truncated_core_is_called_so(probing: harness.Cli, dumped: Callable[..., Any]) -> None:
+    _, core = dumped("plain")
+    size = core.stat().st_size
+    for part in (0.9, 0.5, 0.1, 0.01, 0):
+        os.truncate(core, int(size * part))
+        answer = probing("backtrace", "--core", core)
+        assert answer.code in (0, 1), answer
+        assert "truncated" in answer.stderr or "is not a core file" in answer.stderr, answer
+
+
+def test_a_core_without_python_is_called_so(
+    probing: harness.Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    core = make_core(target("blocked", "poll", c=True).pid, tmp_path)
+    stderr = probing("backtrace", "--core", core).expect(1).stderr
+    assert "no Python interpreter" in stderr
+    assert "blocked" in stderr, "it says whose core it is"
+
+
+def test_what_is_no_core_is_refused(probing: harness.Cli, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a core\n" * 100)
+    assert "is not a core file" in probing("backtrace", "--core", text).expect(1).stderr
+    assert "is not a core file" in probing("backtrace", "--core", probing.bin / "probing").expect(1).stderr
+    assert "there is no file" in probing("backtrace", "--core", tmp_path / "none").expect(2).stderr
+    assert "not a regular file" in probing("backtrace", "--core", tmp_path).expect(1).stderr
+
+
+def test_a_core_takes_the_place_of_the_target(probing: harness.Cli) -> None:
+    assert "not both" in probing("backtrace", "-t", os.getpid(), "--core", "core").expect(2).stderr
+    assert "needs a target" in probing("backtrace").expect(2).stderr
