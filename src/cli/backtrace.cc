@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 constexpr int kAttempts = 500;      // a person asks once and wants an answer: 5 ms for the busiest thread
+constexpr int kHolds = 5;           // tries at a picture without a torn thread
 constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
 
 struct ShownThread {
@@ -116,7 +117,7 @@ std::string FormatThread(const ShownThread& thread) {
   for (const cpython::Frame& frame : thread.python.frames) text += FormatFrame(frame);
   if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
-    text += "    (changed faster than it could be read: try again)\n";
+    text += "    (changed faster than it could be read: --stop holds it for a moment)\n";
   } else if (thread.python.frames.empty()) {
     text += thread.has_python ? "    (no Python frame)\n" : "    (not a Python thread)\n";
   }
@@ -205,15 +206,20 @@ void Release(process::HeldProcess& held) {
              std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n");
 }
 
+// A thread may have been held just between two frames; the next time it is somewhere else.
 Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
                                    const cpython::ReadOptions& options) {
-  auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
-  if (!held.ok()) {
-    return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
+  for (int tries_left = kHolds;; --tries_left) {
+    auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
+    if (!held.ok()) {
+      return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
+    }
+    auto snapshot = interpreter.Read(options);
+    Release(*held);
+    const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
+                                                   [](const cpython::Thread& thread) { return thread.torn; });
+    if (!torn || tries_left == 1) return snapshot;
   }
-  auto snapshot = interpreter.Read(options);
-  Release(*held);
-  return snapshot;
 }
 
 Result<Picture> ReadLive(const Invocation& invocation, const Selection& selection) {
