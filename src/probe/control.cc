@@ -57,6 +57,14 @@ std::string_view NoGilNote() {
   return "the GIL did not come; nothing was evaluated";
 }
 
+// As one step for the job: a fork between the two would leave the descriptor to the child, or
+// have the child close a descriptor that is the job's by now.
+void CloseOwn(ScopedFd& fd) {
+  const NoForkNow hold;
+  ForkClosed::Remove(fd.get());
+  fd.Reset();
+}
+
 class Control {
  public:
   static std::unique_ptr<Control> Create(int wake_fd, wire::Listener listener) {
@@ -124,8 +132,8 @@ bool Control::Serve() {
     std::erase_if(clients_, [](const auto& client) { return client->gone; });
     if (fds[0].revents != 0) Accept();
   }
-  for (const auto& client : clients_) ForkClosed::Remove(client->socket.get());
-  ForkClosed::Remove(listener_.socket.get());
+  for (const auto& client : clients_) CloseOwn(client->socket);
+  CloseOwn(listener_.socket);
   return released_;
 }
 
@@ -165,12 +173,12 @@ void Control::WriteTo(Client& client) {
 void Control::Drop(Client& client) {
   if (client.gone) return;
   client.gone = true;
-  ForkClosed::Remove(client.socket.get());
   std::erase_if(queue_, [&](const Pending& waiting) { return waiting.client_fd == client.socket.get(); });
   if (pending_.has_value() && pending_->client_fd == client.socket.get()) {
     pending_->client_fd = -1;
     StopEvaluation("cancelled");
   }
+  CloseOwn(client.socket);
 }
 
 void Control::Send(int client_fd, const Message& answer) {
@@ -352,18 +360,18 @@ extern "C" void* probing_control_main(void* argument) {
     ForkClosed::Add(wake.get());
   }
   fcntl(socket.get(), F_SETFL, O_NONBLOCK);  // a client that is gone again must not make accept wait
-  const int socket_fd = socket.get();
-  auto listener = wire::Listen(std::to_string(getpid()), std::move(socket));
-  if (!listener.ok() || !wake.valid()) {
-    ForkClosed::Remove(socket_fd);
-    ForkClosed::Remove(wake.get());
+  Result<wire::Listener> listener = Error{};
+  if (wake.valid()) listener = wire::Listen(std::to_string(getpid()), std::move(socket));
+  if (!listener.ok()) {
+    CloseOwn(socket);
+    CloseOwn(wake);
     return Leave(Unload::kYes);
   }
   RememberSocket(listener->path);
   std::unique_ptr<Control> control = Control::Create(wake.get(), std::move(*listener));
   if (control->Serve()) {
-    ForkClosed::Remove(wake.get());
     control.reset();
+    CloseOwn(wake);
     return Leave(Unload::kYes);
   }
   // A thread of ours may still be waiting for the GIL and will look at these when it comes.

@@ -1,5 +1,6 @@
 #include "wire/rendezvous.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,8 @@ namespace {
 constexpr int kBacklog = 64;
 constexpr timeval kConnectTimeout{2, 0};  // a stopped target with a full backlog must not hold us
 
+ScopedFd MakeSocket() { return ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -29,13 +32,11 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
 }
 
 // Connects and tells nothing about who listens. 0 or an errno.
-int Dial(const std::string& path, ScopedFd& fd) {
+int Dial(const std::string& path, int fd) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return ENAMETOOLONG;
-  fd.Reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return errno;
-  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectTimeout, sizeof(kConnectTimeout));
-  while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kConnectTimeout, sizeof(kConnectTimeout));
+  while (connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
@@ -53,12 +54,20 @@ Result<void> PrepareDirectory(const std::string& path) {
   return {};
 }
 
+// Whether somebody answers there. Asked with the very socket that is to listen: inside a target
+// a second one could be inherited by a child the job forks at this moment.
+bool SomebodyListens(const std::string& path, int fd) {
+  if (Dial(path, fd) != 0) return false;
+  const ScopedFd fresh = MakeSocket();  // the old one is connected for good
+  dup3(fresh.get(), fd, O_CLOEXEC);
+  return true;
+}
+
 // Returns the path.
 Result<std::string> ListenIn(const std::string& directory, const std::string& name, int fd) {
   RETURN_IF_ERROR(PrepareDirectory(directory));
   const std::string path = directory + "/" + name + ".sock";
-  ScopedFd other;
-  if (Dial(path, other) == 0) return ErrnoError("listen on " + path, EADDRINUSE);
+  if (SomebodyListens(path, fd)) return ErrnoError("listen on " + path, EADDRINUSE);
   // Bound under another name first: whoever finds the real one can connect to it at once.
   const std::string hidden = directory + "/." + name + "." + std::to_string(getpid());
   ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(hidden));
@@ -116,9 +125,9 @@ Result<std::string> PrepareRuntimeDirectory() {
   return last;
 }
 
-ScopedFd MakeListenerSocket() { return ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+ScopedFd MakeListenerSocket() { return MakeSocket(); }
 
-Result<Listener> Listen(const std::string& name, ScopedFd socket) {
+Result<Listener> Listen(const std::string& name, ScopedFd&& socket) {
   if (!socket.valid()) return ErrnoError("create a unix socket");
   std::string reasons;
   Error last;
@@ -133,8 +142,9 @@ Result<Listener> Listen(const std::string& name, ScopedFd socket) {
 }
 
 Result<ScopedFd> Connect(const std::string& path, uid_t owner) {
-  ScopedFd fd;
-  if (const int error = Dial(path, fd); error != 0) return ErrnoError("connect to " + path, error);
+  ScopedFd fd = MakeSocket();
+  if (!fd.valid()) return ErrnoError("create a unix socket");
+  if (const int error = Dial(path, fd.get()); error != 0) return ErrnoError("connect to " + path, error);
   ASSIGN_OR_RETURN(const Peer peer, PeerOf(fd.get()));
   if (peer.uid != owner && peer.uid != 0) {
     return Error{
@@ -162,8 +172,8 @@ Result<ScopedFd> ConnectToProbe(pid_t pid) {
   // namespace may be found there, hence the check of the peer's pid.
   for (const std::string& root : {std::string(), "/proc/" + pid_text + "/root"}) {
     for (const std::string& directory : RuntimeDirectories(own_uid, root)) {
-      ScopedFd fd;
-      const int dialled = Dial(directory + "/" + name, fd);
+      ScopedFd fd = MakeSocket();
+      const int dialled = Dial(directory + "/" + name, fd.get());
       if (dialled == EACCES) {
         error = ErrnoError("cannot tell whether process " + pid_text + " has a probe", dialled);
         error.hint = "run this as the user of process " + pid_text + " or as root";
@@ -177,8 +187,8 @@ Result<ScopedFd> ConnectToProbe(pid_t pid) {
 }
 
 void RemoveIfStale(const std::string& path) {
-  ScopedFd fd;
-  if (Dial(path, fd) == ECONNREFUSED) unlink(path.c_str());
+  const ScopedFd fd = MakeSocket();
+  if (Dial(path, fd.get()) == ECONNREFUSED) unlink(path.c_str());
 }
 
 Result<Peer> PeerOf(int socket_fd) {

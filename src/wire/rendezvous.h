@@ -30,9 +30,9 @@ struct Listener {
   ScopedFd socket;
   std::string path;
 };
-// The socket may be made beforehand, by one who must know of it at once.
+// The socket may be made beforehand, by one who must know of it at once; it is taken only on success.
 ScopedFd MakeListenerSocket();
-Result<Listener> Listen(const std::string& name, ScopedFd socket = MakeListenerSocket());
+Result<Listener> Listen(const std::string& name, ScopedFd&& socket = MakeListenerSocket());
 
 // Connects to a socket, and checks with SO_PEERCRED that its listener runs as `owner` (or root).
 Result<ScopedFd> Connect(const std::string& path, uid_t owner);
