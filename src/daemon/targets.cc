@@ -38,8 +38,7 @@ std::string UserName(uid_t uid) {
 
 bool IsAlive(const Target& target) {
   const Result<process::Status> status = process::ReadStatus(target.pid);
-  return status.ok() && status->start_ticks == target.start_ticks && status->state != 'Z' &&
-         status->state != 'X';
+  return status.ok() && status->start_ticks == target.start_ticks && !status->ended();
 }
 
 asio::awaitable<void> Sleep(asio::io_context& io, std::chrono::milliseconds duration) {
