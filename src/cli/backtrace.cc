@@ -18,7 +18,7 @@ namespace probing::cli {
 namespace {
 
 constexpr std::size_t kColumns = 80;
-constexpr int kAttempts = 500;      // a person asks once and wants an answer: 5 ms for the busiest thread
+constexpr int kAttempts = 500;      // where its CPU cannot be shared: 5 ms for the busiest thread
 constexpr int kHolds = 5;           // tries at a picture without a torn thread
 constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
 
@@ -233,7 +233,9 @@ Result<Picture> ReadLive(const Invocation& invocation, const Selection& selectio
     RETURN_IF_ERROR(AddNative(picture, nullptr));
     return picture;
   }
-  const cpython::ReadOptions options{.attempts = kAttempts, .locals = invocation.Has("--locals")};
+  const cpython::ReadOptions options{.attempts = kAttempts,
+                                     .locals = invocation.Has("--locals"),
+                                     .share_cpu = !invocation.Has("--stop")};
   ASSIGN_OR_RETURN(picture.snapshot, invocation.Has("--stop") ? ReadHeld(picture.pid, *interpreter, options)
                                                               : interpreter->Read(options));
   picture.threads = Select(picture.pid, picture.snapshot, selection);

@@ -12,6 +12,11 @@ namespace {
 
 using process::RemoteAddress;
 
+// With ReadOptions::share_cpu: so often a thread is looked at from elsewhere, where it settles only if
+// it waits for something, and then from its own CPU, where the first look is nearly always enough.
+constexpr int kStillAttempts = 8;
+constexpr int kSharedAttempts = 30;
+
 std::string KernelName(pid_t pid, pid_t tid) {
   if (tid == 0) return "";
   auto name = ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/comm");
@@ -74,7 +79,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
       thread.interpreter = number;
       thread.skipped = options.skip && options.skip(thread);
       if (!thread.skipped) {
-        Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
+        Stack stack = ReadStack(identity, options);
         if (options.locals) {
           stacks_.AddLocals(state.address, options.max_depth, options.attempts, stack);
         }
@@ -92,6 +97,19 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
     return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
   });
   return snapshot;
+}
+
+Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& options) {
+  const RemoteAddress thread = identity.state.address;
+  const StackOptions patient{.max_depth = options.max_depth, .attempts = options.attempts};
+  if (!options.share_cpu || pid_ == 0 || identity.tid == 0) return stacks_.Read(thread, patient);
+  Stack stack = stacks_.Read(
+      thread, {.max_depth = options.max_depth, .attempts = kStillAttempts, .must_stand_still = true});
+  if (!stack.torn) return stack;
+  process::SharedCpu cpu(pid_, identity.tid);
+  stack = stacks_.Read(thread, {.max_depth = options.max_depth, .attempts = kSharedAttempts, .cpu = &cpu});
+  if (!stack.torn || cpu.CanEver()) return stack;
+  return stacks_.Read(thread, patient);
 }
 
 Result<void> Interpreter::UpdateThreads() {
