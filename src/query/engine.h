@@ -61,6 +61,9 @@ class Engine {
   // Cannot be used any more: a transaction did not end. Open another one.
   bool is_broken() const { return is_broken_; }
 
+  // Position of `target` in the list that Execute() was given. REQUIRES: during Execute().
+  std::int64_t IndexOf(const table::Target& target) const { return &target - catalog_.scope()->targets.data(); }
+
   const DuckDb& api() const { return api_; }
   duckdb_database database() const { return database_; }
 

@@ -1,12 +1,5 @@
-// Results as bytes: one writer for each format, working chunk by chunk in bounded memory.
-//
-//   table     for people: fits the width of a terminal, numbers to the right, NULL as NULL, line
-//             ends and control characters as escapes so that a row is a line
-//   csv       RFC 4180; NULL is an empty field, an empty string is ""
-//   json      an array of objects; jsonl: one object on each line. int64 with all digits; NaN and the
-//             infinities are the strings "NaN", "Infinity", "-Infinity"; bytes as \xAB escapes
-//   markdown  a table for documents and chats
-//   arrow     an Arrow IPC stream; parquet: a Parquet file. Nested and rare types travel as text
+// Results as bytes: one writer for each format (request.h), working chunk by chunk in bounded
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +11,11 @@
 
 #include "base/result.h"
 #include "query/engine.h"
+#include "query/request.h"
 #include "query/value.h"
 
 namespace probing::query {
 
-enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet };
-
-// An unknown name is a usage error that lists the known ones.
-Result<Format> ParseFormat(std::string_view name);
-const char* ContentType(Format format);
-
-// Where the bytes go. An error ends the query (the caller has gone away).
-using Output = std::function<Result<void>(std::string_view)>;
-
-struct FormatOptions {
-  Format format = Format::kTable;
-  int width = 0;  // of the terminal, for kTable; 0: as wide as the values
-};
 
 class FormatWriter : public ResultSink {
  public:

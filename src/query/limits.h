@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+
+#include "query/sql_error.h"
 
 namespace probing::query {
 
@@ -10,5 +13,9 @@ struct Limits {
   std::int64_t memory_bytes = 256LL << 20;       // probing.query.memory; fixed when the engine opens
   std::int64_t rows = 1'000'000;                 // probing.query.rows
 };
+
+SqlError OutOfMemoryError(const Limits& limits, std::string_view details);
+SqlError TimeLimitError(const Limits& limits);
+SqlError RowLimitError(const Limits& limits);
 
 }  // namespace probing::query

@@ -35,7 +35,7 @@ class EmptySource : public table::Source {
 std::shared_ptr<table::Source> MakeTablesSource() {
   const table::Table* self = table::FindTable("probing.tables");
   return table::MakeRowsSource(
-      {self, false, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : table::AllTables()) {
            const auto count = static_cast<std::int64_t>(table::SqlColumns(*table).size());
@@ -51,7 +51,7 @@ std::shared_ptr<table::Source> MakeTablesSource() {
 std::shared_ptr<table::Source> MakeColumnsSource() {
   const table::Table* self = table::FindTable("probing.columns");
   return table::MakeRowsSource(
-      {self, false, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : table::AllTables()) {
            std::int64_t position = 0;
@@ -68,7 +68,7 @@ std::shared_ptr<table::Source> MakeColumnsSource() {
 
 std::shared_ptr<table::Source> MakeMissingSource(const table::Table& table) {
   return table::MakeRowsSource(
-      {&table, false, [](const table::Target*, const std::vector<std::size_t>&) -> Result<Rows> {
+      {&table, [](const table::Target*, const std::vector<std::size_t>&) -> Result<Rows> {
          return Error{Code::kFailed, "nobody here can produce its rows",
                       "`SELECT table_name, doc FROM probing.tables` lists all tables"};
        }});

@@ -94,7 +94,7 @@ std::vector<std::shared_ptr<table::Source>> SampleSources() {
     const bool is_own = table->name == "probing.tables" || table->name == "probing.columns";
     if (table->kind == table::Kind::kView || is_own) continue;
     sources.push_back(table::MakeRowsSource(
-        {table, true, [table](const table::Target*, const std::vector<std::size_t>& columns) {
+        {table, [table](const table::Target*, const std::vector<std::size_t>& columns) {
            return MakeRows(*table, columns);
          }}));
   }

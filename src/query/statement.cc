@@ -38,25 +38,6 @@ const char* StatementName(duckdb_statement_type type) {
 
 constexpr char kReadingOnly[] = "queries only read: SELECT, WITH, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN";
 
-std::string SecondsText(std::int64_t ms) {
-  std::string text = std::to_string(ms / 1000);
-  if (ms % 1000 != 0) {
-    std::string fraction = std::to_string(1000 + ms % 1000).substr(1);
-    while (fraction.back() == '0') fraction.pop_back();
-    text += "." + fraction;
-  }
-  return text + " s";
-}
-
-SqlError MemoryLimitError(const Limits& limits, std::string_view engine_message) {
-  SqlError error;
-  error.message = "the query needs more than " + std::to_string(limits.memory_bytes >> 20) + " MB of memory (" +
-                  std::string(engine_message.substr(0, engine_message.find('\n'))) + ")";
-  error.hint = "ask for less, or raise the limit: probing config probing.query.memory=1GB";
-  error.limit = "probing.query.memory";
-  return error;
-}
-
 }  // namespace
 
 std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection, const std::string& sql,
@@ -87,26 +68,8 @@ SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string
   const char* message = api.result_error(&result);
   const std::string_view text = message == nullptr ? std::string_view("unknown error") : message;
   if (api.result_error_type(&result) == DUCKDB_ERROR_OUT_OF_MEMORY || text.starts_with("Out of Memory Error"))
-    return MemoryLimitError(limits, text);
+    return OutOfMemoryError(limits, text);
   return ParseEngineError(text, sql);
-}
-
-SqlError TimeLimitError(const Limits& limits) {
-  SqlError error;
-  error.code = Code::kTimeout;
-  error.message = "the query took longer than " + SecondsText(limits.timeout_ms) + " and was stopped";
-  error.hint = "ask for less, or raise the limit: probing config probing.query.timeout=60";
-  error.limit = "probing.query.timeout";
-  return error;
-}
-
-SqlError RowLimitError(const Limits& limits) {
-  SqlError error;
-  error.message = "the result has more than " + std::to_string(limits.rows) + " rows";
-  error.hint = "add a LIMIT or a GROUP BY, or raise the limit: probing config probing.query.rows=" +
-               std::to_string(limits.rows * 10);
-  error.limit = "probing.query.rows";
-  return error;
 }
 
 std::vector<std::string> TableNames(const DuckDb& api, duckdb_connection connection, const std::string& sql) {

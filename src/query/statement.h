@@ -19,8 +19,6 @@ std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection conn
                                        PreparedHandle& prepared);
 
 SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string& sql, const Limits& limits);
-SqlError TimeLimitError(const Limits& limits);
-SqlError RowLimitError(const Limits& limits);
 
 // Tables that the query names, with what stands before the name.
 std::vector<std::string> TableNames(const DuckDb& api, duckdb_connection connection, const std::string& sql);

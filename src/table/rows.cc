@@ -132,11 +132,10 @@ class RowsSource : public Source {
                          return MakeRowsCursor(std::make_shared<const Rows>(std::move(rows)));
                        }});
     };
-    if (!function_.per_target) {
-      add(nullptr);
-    } else {
-      for (const Target* target : request.targets) add(target);
-    }
+    const About about = function_.table->about;
+    if (about != About::kTargets) add(nullptr);
+    if (about == About::kHost) return parts;
+    for (const Target* target : request.targets) add(target);
     return parts;
   }
 

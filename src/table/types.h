@@ -27,6 +27,9 @@ enum class Origin : std::uint8_t {
   kDaemon,   // probingd, about itself
 };
 
+// What the rows of a live table are about. Rows about the host have no pid and no rank.
+enum class About : std::uint8_t { kTargets, kHost, kBoth };
+
 struct Column {
   std::string_view name;
   Type type;
@@ -42,6 +45,7 @@ struct Table {
   std::span<const Column> columns;  // without the common ones, unless the table has them itself
   // Of a view. "{python.x}" stands for the scan of that table, in the scope of the view itself.
   std::string_view sql = "";
+  About about = About::kTargets;
 };
 
 inline std::string_view SchemaOf(std::string_view name) {
