@@ -60,6 +60,7 @@ class Interpreter {
     ThreadState state;
     pid_t tid = 0;
     std::string name;
+    std::string python_name;
   };
 
   Stack ReadStack(const Identity& identity, const ReadOptions& options);
@@ -67,12 +68,16 @@ class Interpreter {
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();
 
+  // A thread has a state before it has a name in Python, and some never get one.
+  void UpdatePythonNames();
+
   pid_t pid_;
   std::unique_ptr<const process::Memory> memory_;
   Location location_;
   StackReader stacks_;
   std::vector<InterpreterState> last_states_;
   std::vector<Identity> identities_;  // of all threads in last_states_, in their order
+  int looks_for_names_left_ = 0;
 };
 
 }  // namespace probing::cpython

@@ -68,6 +68,19 @@ def test_threads_have_the_ids_of_the_kernel(
         assert set(tids) == {thread["tid"] for thread in truth["threads"]}
 
 
+def test_threads_have_the_names_python_gives_them(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str
+) -> None:
+    truth = standing("named_threads", python=python)
+    seen = backtrace(probing, truth["pid"])["threads"]
+    names = sorted(thread["name"] for thread in truth["threads"])
+    assert sorted(thread["thread_name"] for thread in seen) == names
+    assert seen[0]["thread_name"] == "MainThread"
+    assert all(thread["name"] for thread in seen), "the kernel's names are there too"
+    lines = probing("bt", "-t", truth["pid"]).expect(0).stdout.splitlines()
+    assert sorted(re.findall(r'^Thread \d+ "(.*)"', "\n".join(lines), re.M)) == names
+
+
 def test_the_holder_of_the_gil_is_named(probing: harness.Cli, target: StartTarget, python: str) -> None:
     held = target("gil_held", python=python)
 
