@@ -42,7 +42,8 @@ Value LocalsAsJson(const cpython::Frame& frame) {
   std::string json = "{";
   for (const cpython::Local& local : *frame.locals) {
     if (json.size() > 1) json += ", ";
-    json += flame::JsonText(flame::ValidUtf8(local.name)) + ": " + flame::JsonText(flame::ValidUtf8(local.text));
+    json +=
+        flame::JsonText(flame::ValidUtf8(local.name)) + ": " + flame::JsonText(flame::ValidUtf8(local.text));
   }
   return json + "}";
 }
@@ -109,7 +110,6 @@ std::shared_ptr<table::Source> MakeSource(std::string_view name, Threads which) 
   const table::Table* table = table::FindTable(name);
   return table::MakeRowsSource(
       {.table = table,
-       .per_target = true,
        .make = [table, which](const table::Target* target, const std::vector<std::size_t>& columns) {
          return ReadStacks(*table, which, *target, columns);
        }});
