@@ -20,6 +20,12 @@ constexpr std::array kSettings{
             "how much captured output of one eval is kept"},
     Setting{"probing.nested", kProbe, kFlag, "false", 0, 0, "",
             "whether processes forked by the target get a probe of their own"},
+    Setting{"probing.max_memory", kProbe, kBytes, "268435456", 1 << 20, 1099511627776.0, "",
+            "how much memory all tables of a target may take"},
+    Setting{"probing.table_rows", kProbe, kCount, "10000", 1, 1 << 30, "",
+            "how many rows each table keeps; then the oldest are overwritten"},
+    Setting{"probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers", 0, 0, "gc|exceptions|loggers",
+            "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
@@ -44,10 +50,12 @@ std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
   using Unit = std::pair<std::string_view, double>;
   static constexpr std::array kTime{Unit{"", 1}, Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"min", 60},
                                     Unit{"h", 3600}};
+  static constexpr std::array kNone{Unit{"", 1}};
   static constexpr std::array kSize{Unit{"", 1}, Unit{"B", 1}, Unit{"KB", 1 << 10}, Unit{"MB", 1 << 20},
                                     Unit{"GB", 1 << 30}};
   const std::span<const Unit> units =
-      type == kSeconds ? std::span<const Unit>(kTime) : std::span<const Unit>(kSize);
+      type == kSeconds ? std::span<const Unit>(kTime)
+                       : (type == kCount ? std::span<const Unit>(kNone) : std::span<const Unit>(kSize));
   for (const auto& [name, factor] : units) {
     if (name == unit) return factor;
   }
@@ -61,21 +69,28 @@ std::string NumberText(double number) {
   return error == std::errc() ? std::string(text.data(), end) : std::string("0");
 }
 
+std::string Listed(std::string_view choices) {
+  std::string list;
+  for (const char c : choices) list += c == '|' ? std::string(", ") : std::string(1, c);
+  return list;
+}
+
 std::string ExpectedForm(const Setting& setting) {
   switch (setting.type) {
     case kFlag:
       return "true or false";
-    case kChoice: {
-      std::string form = "one of ";
-      for (const char c : setting.choices) form += c == '|' ? std::string(", ") : std::string(1, c);
-      return form;
-    }
+    case kChoice:
+      return "one of " + Listed(setting.choices);
     case kSeconds:
       return "seconds from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum) +
              ", as in 2.5, 500ms or 10min";
     case kBytes:
       return "bytes from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum) +
              ", as in 65536, 64KB or 1MB";
+    case kCount:
+      return "a number from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum);
+    case kWords:
+      return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
   return "";
 }
@@ -88,7 +103,8 @@ std::optional<std::string> CanonicalNumber(const Setting& setting, std::string_v
   const double number = quantity->number * *factor;
   // Written so that a NaN is outside.
   if (!(number >= setting.minimum && number <= setting.maximum)) return std::nullopt;
-  return setting.type == kBytes ? std::to_string(static_cast<std::int64_t>(number)) : NumberText(number);
+  if (setting.type == kCount && number != static_cast<double>(static_cast<std::int64_t>(number))) return std::nullopt;
+  return setting.type == kSeconds ? NumberText(number) : std::to_string(static_cast<std::int64_t>(number));
 }
 
 std::optional<std::string> CanonicalFlag(std::string_view text) {
@@ -108,6 +124,23 @@ std::optional<std::string> CanonicalChoice(std::string_view choices, std::string
     choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> CanonicalWords(std::string_view choices, std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  std::string words = "," + std::string(text) + ",";
+  std::erase(words, ' ');
+  std::string canonical;
+  std::size_t known = 1;  // characters of `words` that are accounted for
+  while (!choices.empty()) {
+    const std::string choice(choices.substr(0, choices.find('|')));
+    choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
+    if (words.find("," + choice + ",") == std::string::npos) continue;
+    canonical += canonical.empty() ? choice : "," + choice;
+    known += choice.size() + 1;
+  }
+  if (known != words.size()) return std::nullopt;  // an unknown one, or one twice
+  return canonical;
 }
 
 std::size_t EditDistance(std::string_view a, std::string_view b) {
@@ -149,6 +182,7 @@ std::string EnvironmentName(const Setting& setting) {
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text) {
   const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
                                            : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
+                                           : setting.type == kWords  ? CanonicalWords(setting.choices, text)
                                                                      : CanonicalNumber(setting, text);
   if (value) return *value;
   return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + std::string(text) + "\"",
