@@ -18,6 +18,10 @@ PROBING_EXPORT int probing_active(void);
 /* Starts the probe if it does not run, for instance after an eject. Returns probing_active(). */
 PROBING_EXPORT int probing_start(void);
 
+/* For the Python package. Leaves a dict of functions in sys.modules["_probing_native"], to be taken
+ * out by the caller; src/pyapi/native.h lists them. 1, or 0 when there is no probe or no Python. */
+PROBING_EXPORT int probing_python(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,15 +1,38 @@
 """Probing: looks into running AI jobs which nobody prepared for it.
 
 ``import probing`` starts the probe in this process (a thread, a unix socket; nothing is printed
-and nothing is changed in your program). ``PROBING_DISABLE=1`` keeps it out.
+and nothing is changed in your program). ``PROBING_DISABLE=1`` keeps it out; then, and wherever the
+library is missing, what is logged goes nowhere.
+
+    probing.log(epoch=1, step=20, loss=0.3)        # a row of training_logs
+    with probing.span("load"): ...                 # a row of python.spans
+    @probing.table                                 # your own table
+    probing.query("SELECT * FROM training_logs")
 """
 
 import os
 
 from . import _library
+from ._config import config
+from ._errors import QueryError
+from ._record import event, log, span, step
+from ._table import table
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "is_active", "load"]
+__all__ = [
+    "QueryError",
+    "__version__",
+    "config",
+    "connect",
+    "event",
+    "is_active",
+    "load",
+    "log",
+    "query",
+    "span",
+    "step",
+    "table",
+]
 
 
 def load(path=None):
@@ -25,6 +48,25 @@ def load(path=None):
 def is_active():
     """True when a probe is loaded in this process, whichever way it came."""
     return _library.is_active()
+
+
+def connect(target=None, timeout=30):
+    """For questions about another process: ``probing.connect(1234).query("SELECT …")``.
+
+    ``target`` is a process id or what else `probing -t` takes; None means all processes of this host.
+    """
+    from ._client import Connection
+
+    return Connection(target, timeout)
+
+
+def query(sql, format=None):
+    """Runs one SQL statement about this process; see connect() for others.
+
+    The answer is a pandas or polars DataFrame or a pyarrow Table when the program has imported one
+    of these, else a list of tuples with ``columns``. A query that fails raises QueryError.
+    """
+    return connect(os.getpid()).query(sql, format)
 
 
 if os.environ.get("PROBING_DISABLE") != "1":

@@ -21,6 +21,16 @@ def find():
     return beside if os.path.exists(beside) or not os.path.exists(built) else os.path.normpath(built)
 
 
+def socket_path(pid=None):
+    """The control socket of the probe in this process, or in another one of ours; None without."""
+    name = "probing-%d/%d.sock" % (os.getuid(), pid or os.getpid())
+    for parent in RUNTIME_PARENTS:
+        path = os.path.join(parent, name)
+        if os.path.exists(path):
+            return path
+    return None
+
+
 def _call(name):
     """Calls an `int name(void)` of the library; see include/probing/probing.h."""
     import _ctypes
@@ -29,11 +39,10 @@ def _call(name):
 
 
 def is_active():
-    if _handle is not None:
-        return bool(_call("probing_active"))
+    if _handle is not None and _call("probing_active"):
+        return True
     # Injected or preloaded: then the probe has a socket named after this process.
-    name = "probing-%d/%d.sock" % (os.getuid(), os.getpid())
-    return any(os.path.exists(os.path.join(parent, name)) for parent in RUNTIME_PARENTS)
+    return socket_path() is not None
 
 
 def load(path=None):
@@ -47,3 +56,25 @@ def load(path=None):
 
         _handle = _ctypes.dlopen(path or find(), os.RTLD_NOW | os.RTLD_LOCAL)
     return bool(_call("probing_start"))
+
+
+def native():
+    """The probe's functions for Python as a dict (src/pyapi/native.h); None when there is no probe.
+
+    A probe that we have not loaded ourselves tells on its socket where to call it.
+    """
+    import _ctypes
+
+    if _handle is not None and _call("probing_active"):
+        done = _call("probing_python")
+    else:
+        path = socket_path()
+        if path is None:
+            return None
+        from . import _control
+
+        hello = _control.ask(path, "hello")
+        if int(hello.get("pid", 0)) != os.getpid() or "python_entry" not in hello:
+            return None
+        done = _ctypes.call_function(int(hello["python_entry"]), ())
+    return sys.modules.pop("_probing_native", None) if done else None

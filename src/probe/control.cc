@@ -16,8 +16,13 @@
 
 #include "base/clock.h"
 #include "base/scoped_fd.h"
+#include "probe/client.h"
 #include "probe/lifecycle.h"
+#include "probe/recording.h"
+#include "probing/probing.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/hooks.h"
+#include "pyapi/recorder.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
 #include "wire/settings.h"
@@ -25,26 +30,22 @@
 namespace probing::probe {
 namespace {
 
+using pyapi::Work;
 using wire::Message;
 
 constexpr std::size_t kMaxClients = 48;
 constexpr std::int64_t kInterruptGraceMs = 300;  // for KeyboardInterrupt to do its work
 constexpr std::int64_t kReleaseMs = 2000;
 constexpr std::int64_t kForkDelayUs = 50'000;
-
-struct Client {
-  ScopedFd socket;
-  wire::Decoder decoder;
-  std::string outgoing;
-  bool gone = false;
-};
+constexpr std::int64_t kFirstLookMs = 100;
+constexpr std::int64_t kLookEveryMs = 500;
 
 // An evaluation somebody waits for: the one under way, or one behind it.
 struct Pending {
   int client_fd = -1;  // −1: nobody any more
   std::uint32_t id = 0;
   Deadline deadline = Deadline::AfterMs(0);
-  std::string code;
+  pyapi::Work work;
   std::string_view reason;  // "timeout" or "cancelled" once it was told to stop
 };
 
@@ -55,14 +56,6 @@ std::string_view NoGilNote() {
            "only its main thread can make it: when it runs Python code again";
   }
   return "the GIL did not come; nothing was evaluated";
-}
-
-// As one step for the job: a fork between the two would leave the descriptor to the child, or
-// have the child close a descriptor that is the job's by now.
-void CloseOwn(ScopedFd& fd) {
-  const NoForkNow hold;
-  ForkClosed::Remove(fd.get());
-  fd.Reset();
 }
 
 class Control {
@@ -82,20 +75,23 @@ class Control {
         settings_(wire::Holder::kProbe) {
     (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
     FollowForks(settings_.GetFlag("probing.nested"));
+    pyapi::Recorder::Open(LimitsOf(settings_));
   }
 
   void Accept();
   void ReadFrom(Client& client);
-  void WriteTo(Client& client);
   void Drop(Client& client);
   void Handle(Client& client, const Message& request);
-  void Send(int client_fd, const Message& answer);
+  void Send(int client_fd, const Message& answer, int attached = -1);
 
   Message Hello(std::uint32_t id) const;
   Message Status(std::uint32_t id) const;
   Message Configure(const Message& request);
-  void QueueEvaluation(const Client& client, const Message& request);
+  void SendRings(const Client& client, const Message& request);
+  void QueueEvaluation(const Client& client, const Message& request, pyapi::Work work);
   void StartNextEvaluation();
+  void LookAfterHooks();
+  Message Leave(std::uint32_t id);
   int NextDeadlineMs() const;
   void StopEvaluation(std::string_view reason);
   void OnDeadlines();
@@ -110,6 +106,9 @@ class Control {
   std::deque<Pending> queue_;       // behind it
   std::int64_t evaluations_ = 0;
   wire::Settings settings_;
+  Deadline look_after_hooks_ = Deadline::AfterMs(kFirstLookMs);
+  std::string hooks_;  // as they are in place
+  std::string hooks_under_way_;
   bool leaving_ = false;
   bool released_ = false;
 };
@@ -118,21 +117,21 @@ bool Control::Serve() {
   while (!leaving_) {
     std::vector<pollfd> fds{{listener_.socket.get(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& client : clients_) {
-      fds.push_back({client->socket.get(),
-                     static_cast<short>(client->outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+      fds.push_back({client->fd(), static_cast<short>(client->has_outgoing() ? POLLIN | POLLOUT : POLLIN), 0});
     }
     if (poll(fds.data(), fds.size(), NextDeadlineMs()) < 0 && errno != EINTR) break;
     if (fds[1].revents != 0) OnEvaluationDone();
     OnDeadlines();
     for (std::size_t i = 2; i < fds.size(); ++i) {
       Client& client = *clients_[i - 2];
-      if ((fds[i].revents & POLLOUT) != 0) WriteTo(client);
+      if ((fds[i].revents & POLLOUT) != 0 && !client.Flush()) Drop(client);
       if ((fds[i].revents & ~POLLOUT) != 0) ReadFrom(client);
     }
-    std::erase_if(clients_, [](const auto& client) { return client->gone; });
+    std::erase_if(clients_, [](const auto& client) { return client->gone(); });
     if (fds[0].revents != 0) Accept();
+    LookAfterHooks();
   }
-  for (const auto& client : clients_) CloseOwn(client->socket);
+  for (const auto& client : clients_) client->Close();
   CloseOwn(listener_.socket);
   return released_;
 }
@@ -142,56 +141,41 @@ void Control::Accept() {
   ScopedFd socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid() || clients_.size() >= kMaxClients || !wire::PeerIsTrusted(socket.get())) return;
   ForkClosed::Add(socket.get());
-  clients_.push_back(std::make_unique<Client>());
-  clients_.back()->socket = std::move(socket);
+  clients_.push_back(std::make_unique<Client>(std::move(socket)));
 }
 
 void Control::ReadFrom(Client& client) {
-  std::array<char, 16384> buffer;
-  const ssize_t n = recv(client.socket.get(), buffer.data(), buffer.size(), 0);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n <= 0) return Drop(client);
-  client.decoder.Append({buffer.data(), static_cast<std::size_t>(n)});
-  while (!client.gone && !leaving_) {
-    auto message = client.decoder.Next();
+  if (client.gone()) return;
+  if (!client.Receive()) return Drop(client);
+  while (!client.gone() && !leaving_) {
+    auto message = client.decoder().Next();
     if (!message.ok()) return Drop(client);
     if (!message->has_value()) return;
     Handle(client, **message);
   }
 }
 
-void Control::WriteTo(Client& client) {
-  while (!client.outgoing.empty()) {
-    const ssize_t n = send(client.socket.get(), client.outgoing.data(), client.outgoing.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno != EAGAIN) return Drop(client);
-    if (n < 0) return;
-    client.outgoing.erase(0, static_cast<std::size_t>(n));
-  }
-}
-
 void Control::Drop(Client& client) {
-  if (client.gone) return;
-  client.gone = true;
-  std::erase_if(queue_, [&](const Pending& waiting) { return waiting.client_fd == client.socket.get(); });
-  if (pending_.has_value() && pending_->client_fd == client.socket.get()) {
+  if (client.gone()) return;
+  std::erase_if(queue_, [&](const Pending& waiting) { return waiting.client_fd == client.fd(); });
+  if (pending_.has_value() && pending_->client_fd == client.fd()) {
     pending_->client_fd = -1;
     StopEvaluation("cancelled");
   }
-  CloseOwn(client.socket);
+  client.Close();
 }
 
-void Control::Send(int client_fd, const Message& answer) {
+void Control::Send(int client_fd, const Message& answer, int attached) {
   for (const auto& client : clients_) {
-    if (client->socket.get() != client_fd || client->gone) continue;
-    client->outgoing += answer.Encode();
-    WriteTo(*client);
+    if (client->gone() || client->fd() != client_fd) continue;
+    if (!client->Send(answer.Encode(), attached)) Drop(*client);
+    return;
   }
 }
 
 void Control::Handle(Client& client, const Message& request) {
   const std::string_view verb = request.Get("verb");
-  const int fd = client.socket.get();
+  const int fd = client.fd();
   if (verb == "hello") {
     // Under Yama only a named process may read this one's memory from outside.
     if (request.Get("ptracer") == "1") {
@@ -201,27 +185,55 @@ void Control::Handle(Client& client, const Message& request) {
   }
   if (verb == "status") return Send(fd, Status(request.id()));
   if (verb == "config") return Send(fd, Configure(request));
-  if (verb == "eval") return QueueEvaluation(client, request);
+  if (verb == "rings") return SendRings(client, request);
+  if (verb == "eval") {
+    const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
+    return QueueEvaluation(client, request,
+                           {Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output});
+  }
+  if (verb == "live") {
+    Work work{Work::Kind::kLive, std::string(request.Get("table"))};
+    for (const auto& [key, value] : request.fields()) {
+      if (key == "column") work.columns.push_back(value);
+    }
+    return QueueEvaluation(client, request, std::move(work));
+  }
   if (verb == "interrupt") {  // one's own evaluation only
     if (pending_.has_value() && pending_->client_fd == fd) StopEvaluation("cancelled");
     return Send(fd, Message(request.id()));
   }
-  if (verb == "eject") {
-    leaving_ = true;
-    queue_.clear();
-    StopEvaluation("cancelled");
-    released_ = evaluator_.Release(kReleaseMs);
-    Message answer(request.id());
-    if (!released_) {
-      answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
-    } else if (ThisOrigin() != Origin::kInjected) {
-      answer.Set("note",
-                 "the library was loaded with the program and stays mapped; it does nothing any more");
-    }
-    return Send(fd, answer);
-  }
+  if (verb == "eject") return Send(fd, Leave(request.id()));
   Send(fd,
        Message::Failure(request.id(), {Code::kUsage, "the probe knows no verb " + std::string(verb), ""}));
+}
+
+// Takes everything of ours out of the job; Serve() returns then.
+Message Control::Leave(std::uint32_t id) {
+  using enum pyapi::Evaluator::Left;
+  leaving_ = true;
+  queue_.clear();
+  StopEvaluation("cancelled");
+  const pyapi::Evaluator::Left left = evaluator_.Release(kReleaseMs);
+  released_ = left == kNothing;
+  pyapi::Recorder::Close(released_ ? pyapi::Recorder::Unused::kYes : pyapi::Recorder::Unused::kNo);
+  Message answer(id);
+  if (left == kThread) {
+    answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
+  } else if (left == kFunction) {
+    answer.Set("note",
+               "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
+  } else if (ThisOrigin() != Origin::kInjected) {
+    answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
+  }
+  return answer;
+}
+
+void Control::SendRings(const Client& client, const Message& request) {
+  Result<int> file = pyapi::Recorder::File();
+  if (!file.ok()) return Send(client.fd(), Message::Failure(request.id(), file.error()));
+  Message answer(request.id());
+  answer.Set("pid", static_cast<std::int64_t>(getpid()));
+  Send(client.fd(), answer, *file);
 }
 
 Message Control::Hello(std::uint32_t id) const {
@@ -230,6 +242,8 @@ Message Control::Hello(std::uint32_t id) const {
   answer.Set("version", PROBING_VERSION).Set("pid", static_cast<std::int64_t>(getpid()));
   answer.Set("python", python != nullptr ? python->Version() : "");
   answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
+  // For code in this process that found us here; see python/probing/_library.py.
+  answer.Set("python_entry", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&probing_python)));
   return answer;
 }
 
@@ -251,40 +265,56 @@ Message Control::Configure(const Message& request) {
     }
   }
   settings_ = std::move(changed);
+  pyapi::Recorder::SetLimits(LimitsOf(settings_));
   FollowForks(settings_.GetFlag("probing.nested"));
   Message answer(request.id());
   for (const auto& [setting, value] : settings_.all()) answer.Set(setting->name, value);
   return answer;
 }
 
-void Control::QueueEvaluation(const Client& client, const Message& request) {
+void Control::QueueEvaluation(const Client& client, const Message& request, Work work) {
   const auto default_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.timeout") * 1000);
   const std::int64_t timeout_ms = std::max<std::int64_t>(request.GetNumber("timeout_ms", default_ms), 1);
-  queue_.push_back({client.socket.get(), request.id(), Deadline::AfterMs(timeout_ms),
-                    std::string(request.Get("code")), ""});
+  queue_.push_back({client.fd(), request.id(), Deadline::AfterMs(timeout_ms), std::move(work), ""});
   StartNextEvaluation();
 }
 
 void Control::StartNextEvaluation() {
-  while (!queue_.empty() && !evaluator_.busy()) {
+  while (!queue_.empty() && !pending_.has_value()) {
+    // Our own work, which nobody waits for, makes room while it has not begun.
+    if (evaluator_.busy() && !evaluator_.TakeOver(queue_.front().work)) return;
+    const bool taken_over = evaluator_.busy();
     pending_ = std::move(queue_.front());
     queue_.pop_front();
-    const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
-    auto started = evaluator_.Start(std::move(pending_->code), max_output);
+    auto started = taken_over ? Result<void>() : evaluator_.Start(std::move(pending_->work));
     if (started.ok()) {
-      ++evaluations_;
+      evaluations_ += pending_->work.kind == Work::Kind::kEvaluate ? 1 : 0;
       return;
     }
     AnswerPending(Message::Failure(pending_->id, started.error()));
   }
 }
 
+// Puts the hooks in place once there is a Python, and has them look at what was imported since. Does
+// nothing and costs next to nothing while nothing has changed. The first look comes a little later
+// than we do: a short visit leaves the interpreter alone.
+void Control::LookAfterHooks() {
+  if (leaving_ || !look_after_hooks_.passed()) return;
+  look_after_hooks_ = Deadline::AfterMs(kLookEveryMs);
+  if (evaluator_.busy()) return;
+  const std::string wanted(settings_.Get("probing.python.hooks"));
+  const pyapi::PythonApi* python = pyapi::FindPython();
+  if (python == nullptr || !python->Usable()) return;
+  const bool in_place = wanted == hooks_ || (wanted == "none" && !pyapi::Hooks::Installed());
+  if (in_place && !pyapi::Hooks::ModulesChanged(*python)) return;
+  hooks_under_way_ = wanted;
+  (void)evaluator_.Start({Work::Kind::kHooks, wanted});
+}
+
 int Control::NextDeadlineMs() const {
-  int next_ms = pending_.has_value() ? pending_->deadline.left_ms() : -1;
-  for (const Pending& waiting : queue_) {
-    const int left_ms = waiting.deadline.left_ms();
-    next_ms = next_ms < 0 ? left_ms : std::min(next_ms, left_ms);
-  }
+  int next_ms = look_after_hooks_.left_ms();
+  if (pending_.has_value()) next_ms = std::min(next_ms, pending_->deadline.left_ms());
+  for (const Pending& waiting : queue_) next_ms = std::min(next_ms, waiting.deadline.left_ms());
   return next_ms;
 }
 
@@ -329,7 +359,16 @@ void Control::OnEvaluationDone() {
   (void)!read(wake_fd_, &count, sizeof(count));
   std::optional<pyapi::Evaluation> done = evaluator_.Collect();
   if (!done.has_value()) return;
+  if (done->kind == Work::Kind::kHooks) {
+    if (done->hooked) hooks_ = hooks_under_way_;
+    return StartNextEvaluation();
+  }
   if (!pending_.has_value()) return StartNextEvaluation();  // it was answered before it ended
+  if (done->kind == Work::Kind::kLive) {
+    AnswerPending(done->rows.ok() ? Message(pending_->id).Set("rows", *done->rows)
+                                  : Message::Failure(pending_->id, done->rows.error()));
+    return StartNextEvaluation();
+  }
   Message answer(pending_->id);
   const std::string_view reason = pending_->reason.empty() ? "cancelled" : pending_->reason;
   answer.Set("outcome", done->raised ? (done->interrupted ? reason : "raised") : "ok");

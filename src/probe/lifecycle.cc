@@ -14,8 +14,11 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "probe/control.h"
+#include "probe/recording.h"
 #include "probing/probing.h"
-#include "pyapi/python_api.h"
+#include "pyapi/hooks.h"
+#include "pyapi/native.h"
+#include "pyapi/recorder.h"
 
 // The probe thread's first and last instructions. When probing_control_main returns a handle,
 // the library is to be unmapped, which no code inside of it could survive: so the thread jumps
@@ -89,13 +92,22 @@ bool WantedHere() {
   return origin == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
 }
 
-void BeforeFork() { pthread_mutex_lock(&fork_mutex); }
+void BeforeFork() {
+  pthread_mutex_lock(&fork_mutex);
+  pyapi::Recorder::BeforeFork();
+}
 
-void AfterForkInParent() { pthread_mutex_unlock(&fork_mutex); }
+void AfterForkInParent() {
+  pyapi::Recorder::AfterForkInParent();
+  pthread_mutex_unlock(&fork_mutex);
+}
 
 // In a forked child: our thread does not exist there. What is left of us is closed; the parent's
 // socket file is the parent's.
 void InForkedChild() {
+  using enum pyapi::Recorder::Follow;
+  pyapi::Recorder::InForkedChild(nested.load() ? kYes : kNo);
+  pyapi::Hooks::InForkedChild();
   pthread_mutex_unlock(&fork_mutex);
   for (auto& place : fork_closed) {
     const int fd = place.exchange(0) - 1;
@@ -189,4 +201,13 @@ int probing_start(void) {
   // A child that is about to exec should not be given a socket first.
   probing::probe::Start(probing::probe::ControlOptions::Delay::kAfterFork);
   return probing_active();
+}
+
+int probing_python(void) {
+  if (probing_active() == 0) return 0;
+  // The probe's thread may not have come this far: the program is faster.
+  probing::wire::Settings settings(probing::wire::Holder::kProbe);
+  (void)settings.LoadEnvironment();
+  probing::pyapi::Recorder::Open(probing::probe::LimitsOf(settings));
+  return probing::pyapi::PublishNative() ? 1 : 0;
 }

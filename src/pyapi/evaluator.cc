@@ -4,13 +4,18 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
+#include "pyapi/functions.h"
 #include "pyapi/gil.h"
+#include "pyapi/hooks.h"
+#include "pyapi/live_source.h"
+#include "pyapi/live_table.h"
+#include "pyapi/run_source.h"
 
 namespace probing::pyapi {
 namespace {
 
-constexpr int kFileInput = 257;                    // Py_file_input
 constexpr std::size_t kEvalStackBytes = 8U << 20;  // evaluated code may recurse like any other
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
@@ -26,7 +31,7 @@ std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std:
 
 }  // namespace
 
-Result<void> Evaluator::Start(std::string source, std::int64_t max_output_bytes) {
+Result<void> Evaluator::Start(Work work) {
   if (busy()) {
     return Error{Code::kFailed, "another evaluation is still running in this process",
                  "wait for it, or interrupt it"};
@@ -35,8 +40,7 @@ Result<void> Evaluator::Start(std::string source, std::int64_t max_output_bytes)
   if (api_ == nullptr) return Error{Code::kFailed, "there is no Python in this process", ""};
   if (!api_->Usable())
     return Error{Code::kFailed, "Python is starting up or shutting down in this process", ""};
-  source_ = std::move(source);
-  max_output_bytes_ = max_output_bytes;
+  work_ = std::move(work);
   result_ = Evaluation{};
   started_ns_ = MonotonicNs();
   state_.store(State::kWaiting);
@@ -49,6 +53,15 @@ Result<void> Evaluator::Start(std::string source, std::int64_t max_output_bytes)
   return {};
 }
 
+bool Evaluator::TakeOver(Work work) {
+  State expected = State::kWaiting;
+  if (!state_.compare_exchange_strong(expected, State::kChanging)) return false;
+  work_ = std::move(work);
+  started_ns_ = MonotonicNs();
+  state_.store(State::kWaiting);
+  return true;
+}
+
 void* Evaluator::RunThread(void* self) {
   static_cast<Evaluator*>(self)->Run();
   return nullptr;
@@ -57,20 +70,41 @@ void* Evaluator::RunThread(void* self) {
 void Evaluator::Run() {
   {
     const Gil gil(*api_);
-    State expected = State::kWaiting;
-    if (state_.compare_exchange_strong(expected, State::kRunning)) {
+    if (BeginRunning()) {
+      result_.kind = work_.kind;
       result_.gil_wait_us = (MonotonicNs() - started_ns_) / 1000;
-      if (PrepareHelpers()) {
-        CallEvaluate();
-      } else {
-        result_.raised = true;
-        result_.traceback = "the probe's own Python code does not compile here\n";
-      }
+      DoWork();
     }
   }
   result_.duration_us = (MonotonicNs() - started_ns_) / 1000;
   state_.store(State::kDone);
   Wake();
+}
+
+// False when the work was given up meanwhile.
+bool Evaluator::BeginRunning() {
+  State expected = State::kWaiting;
+  while (!state_.compare_exchange_weak(expected, State::kRunning)) {
+    if (expected == State::kAbandoned) return false;
+    expected = State::kWaiting;  // in the middle of TakeOver(), which is over in no time
+  }
+  return true;
+}
+
+void Evaluator::DoWork() {
+  if (work_.kind == Work::Kind::kHooks) {
+    result_.hooked = Hooks::Configure(*api_, work_.text);
+    return;
+  }
+  if (!PrepareHelpers()) {
+    result_.raised = true;
+    result_.traceback = "the probe's own Python code does not compile here\n";
+    result_.rows = Error{Code::kFailed, "the probe's own Python code does not compile here", ""};
+  } else if (work_.kind == Work::Kind::kLive) {
+    MakeLiveTable();
+  } else {
+    CallEvaluate();
+  }
 }
 
 void Evaluator::Wake() const {
@@ -83,38 +117,43 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  PyObject* done = api_->PyRun_String(kEvaluateSource, kFileInput, names, names);
-  if (done == nullptr) {
+  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource}) {
+    if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
     return false;
   }
-  api_->Py_DecRef(done);
   helpers_ = names;
   return true;
 }
 
-// With the GIL. Python objects are only passed on, never looked into.
-void Evaluator::CallEvaluate() {
-  PyObject* evaluate = api_->PyDict_GetItemString(helpers_, "evaluate");
-  PyObject* restore = api_->PyDict_GetItemString(helpers_, "restore");
-  PyObject* source =
-      api_->PyBytes_FromStringAndSize(source_.data(), static_cast<std::ptrdiff_t>(source_.size()));
-  PyObject* limit = api_->PyLong_FromLongLong(max_output_bytes_);
+// With the GIL. A new reference, or null without an exception when it was interrupted.
+PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second) {
+  PyObject* callable = api_->PyDict_GetItemString(helpers_, function);
   {
     const std::lock_guard lock(interruptible_mutex_);
     interruptible_ = true;
     interruptible_thread_ = static_cast<unsigned long>(pthread_self());
   }
-  PyObject* answer = api_->PyObject_CallFunctionObjArgs(evaluate, source, limit, nullptr);
+  PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, nullptr);
   {
     // From here on nobody may interrupt this thread any more; what is under way is taken back.
     const std::lock_guard lock(interruptible_mutex_);
     interruptible_ = false;
     api_->PyThreadState_SetAsyncExc(interruptible_thread_, nullptr);
   }
-  if (answer == nullptr) {  // interrupted in the last moment, within our own code
-    api_->PyErr_Clear();
+  if (answer == nullptr) api_->PyErr_Clear();  // interrupted in the last moment, within our own code
+  return answer;
+}
+
+// With the GIL. Python objects are only passed on, never looked into.
+void Evaluator::CallEvaluate() {
+  PyObject* restore = api_->PyDict_GetItemString(helpers_, "restore");
+  PyObject* source =
+      api_->PyBytes_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
+  PyObject* limit = api_->PyLong_FromLongLong(work_.max_output_bytes);
+  PyObject* answer = CallInterruptibly("evaluate", source, limit);
+  if (answer == nullptr) {
     result_.raised = true;
     result_.traceback = "KeyboardInterrupt\n";
   } else {
@@ -134,6 +173,23 @@ void Evaluator::CallEvaluate() {
   }
   api_->Py_DecRef(source);
   api_->Py_DecRef(limit);
+}
+
+void Evaluator::MakeLiveTable() {
+  auto shape = FindLiveTable(work_.text, work_.columns);
+  if (!shape.ok()) {
+    result_.rows = std::move(shape.error());
+    return;
+  }
+  std::string names;
+  for (const std::string& column : work_.columns) names += names.empty() ? column : "," + column;
+  PyObject* table = api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
+  PyObject* columns = api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
+  PyObject* rows = CallInterruptibly("live_rows", table, columns);
+  result_.rows = EncodeLiveRows(*api_, *shape, rows);
+  for (PyObject* object : {table, columns, rows}) {
+    if (object != nullptr) api_->Py_DecRef(object);
+  }
 }
 
 void Evaluator::Interrupt() {
@@ -176,35 +232,48 @@ std::optional<Evaluation> Evaluator::Collect() {
   return std::move(result_);
 }
 
-bool Evaluator::Release(std::int64_t timeout_ms) {
+Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   if (!Abandon()) Interrupt();
   while (busy()) {
     (void)Collect();
-    if (deadline.passed()) return false;
+    if (deadline.passed()) return Left::kThread;
     SleepUs(200);
   }
   while (PendingCallOutstanding()) {
-    if (deadline.passed()) return false;
+    if (deadline.passed()) return Left::kThread;
     SleepUs(200);
   }
-  if (helpers_ == nullptr || !api_->Usable()) return true;
+  if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
+  const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
+  if (api_ == nullptr || nothing_there) return Left::kNothing;
+  if (!api_->Usable()) return FunctionsAlive() ? Left::kFunction : Left::kNothing;
   auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
-  if (!started.ok()) return false;
+  if (!started.ok()) return Left::kThread;
   while (!released_.load()) {
-    if (deadline.passed()) return false;
+    if (deadline.passed()) return Left::kThread;
     SleepUs(200);
   }
   pthread_join(*started, nullptr);
-  return true;
+  return function_left_ ? Left::kFunction : Left::kNothing;
 }
 
 void* Evaluator::ReleaseThread(void* self) {
   auto* evaluator = static_cast<Evaluator*>(self);
-  {
-    const Gil gil(*evaluator->api_, Gil::Manner::kPatient);
-    evaluator->api_->Py_DecRef(evaluator->helpers_);
-    evaluator->helpers_ = nullptr;
+  const PythonApi& api = *evaluator->api_;
+  bool removed = false;
+  while (!removed) {
+    {
+      const Gil gil(api, Gil::Manner::kPatient);
+      removed = Hooks::Remove(api);
+      if (removed && evaluator->helpers_ != nullptr) {
+        api.Py_DecRef(evaluator->helpers_);
+        evaluator->helpers_ = nullptr;
+      }
+      // With the GIL: who has just given the last one back has left our code, too.
+      evaluator->function_left_ = FunctionsAlive();
+    }
+    if (!removed) SleepUs(200);  // a thread of the job is inside of them
   }
   evaluator->released_.store(true);
   return nullptr;

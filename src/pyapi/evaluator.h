@@ -1,8 +1,8 @@
-// Runs Python source in the target for a client: one evaluation at a time, on a thread that
-// exists only meanwhile.
+// Does work in the interpreter: one piece at a time, on a thread that exists only meanwhile. Mostly
+// that is Python source which a client wants evaluated.
 //
-// Start, Interrupt, Abandon and Collect belong to one thread, the probe's, which never waits
-// here: the end of an evaluation makes `wake_fd` readable.
+// Start, TakeOver, Interrupt, Abandon and Collect belong to one thread, the probe's, which never
+// waits here: the end of the work makes `wake_fd` readable.
 #pragma once
 
 #include <pthread.h>
@@ -12,13 +12,29 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "pyapi/python_api.h"
 
 namespace probing::pyapi {
 
+struct Work {
+  enum class Kind : std::uint8_t {
+    kEvaluate,  // run `text`
+    kLive,      // make the table `text`, its columns `columns`
+    kHooks,     // have the hooks `text` in place, and let them look at new imports
+  };
+  Kind kind = Kind::kEvaluate;
+  std::string text;
+  std::vector<std::string> columns;
+  std::int64_t max_output_bytes = 0;
+};
+
 struct Evaluation {
+  Work::Kind kind = Work::Kind::kEvaluate;
+  Result<std::string> rows = std::string();  // of kLive, as table::Rows encodes them
+  bool hooked = false;                       // of kHooks
   bool raised = false;
   bool interrupted = false;  // ended because of Interrupt()
   bool cut = false;          // some output was beyond the limit
@@ -33,7 +49,11 @@ class Evaluator {
   // Lifetime: `wake_fd` is an eventfd that outlives the evaluator.
   explicit Evaluator(int wake_fd) : wake_fd_(wake_fd) {}
 
-  Result<void> Start(std::string source, std::int64_t max_output_bytes);
+  Result<void> Start(Work work);
+
+  // Has the thread that waits for the GIL do this instead of what it was started for. False when
+  // none waits, or when it runs already.
+  bool TakeOver(Work work);
 
   bool busy() const { return state_.load() != State::kIdle; }
 
@@ -48,27 +68,34 @@ class Evaluator {
   // The result, once. nullopt while it is not finished; an abandoned one gives no result.
   std::optional<Evaluation> Collect();
 
-  // Drops what is cached in the interpreter, if its lock can be had within `timeout_ms`.
-  // False: something of ours is still in there, and our code must stay mapped.
-  bool Release(std::int64_t timeout_ms);
+  // Takes everything of ours out of the interpreter, if its lock can be had within `timeout_ms`.
+  enum class Left : std::uint8_t {
+    kNothing,
+    kThread,    // the GIL did not come: a thread of ours waits for it, and our code must stay mapped
+    kFunction,  // Python code has kept a function of ours, which does nothing any more: the same
+  };
+  Left Release(std::int64_t timeout_ms);
 
  private:
-  enum class State : std::uint8_t { kIdle, kWaiting, kRunning, kAbandoned, kDone };
+  enum class State : std::uint8_t { kIdle, kWaiting, kChanging, kRunning, kAbandoned, kDone };
 
   static void* RunThread(void* self);
   static void* InterruptThread(void* self);
   static void* ReleaseThread(void* self);
   void Run();
+  bool BeginRunning();
+  void DoWork();
   bool PrepareHelpers();
   void CallEvaluate();
+  void MakeLiveTable();
+  PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second);
   void Wake() const;
 
   const int wake_fd_;
   const PythonApi* api_ = nullptr;
   std::atomic<State> state_{State::kIdle};
   pthread_t thread_{};
-  std::string source_;
-  std::int64_t max_output_bytes_ = 0;
+  Work work_;
   std::int64_t started_ns_ = 0;
   Evaluation result_;
 
@@ -80,8 +107,9 @@ class Evaluator {
   std::optional<pthread_t> interrupter_;
   std::atomic<bool> interrupter_done_{false};
   std::atomic<bool> released_{false};
+  bool function_left_ = false;
 
-  PyObject* helpers_ = nullptr;  // the namespace of evaluate.py
+  PyObject* helpers_ = nullptr;  // the namespace of evaluate.py and live.py
 };
 
 }  // namespace probing::pyapi

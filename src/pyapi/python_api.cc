@@ -65,6 +65,16 @@ class Symbols {
   std::vector<process::ElfImage> images_;
 };
 
+// Of True and its type both addresses are known, before Python is initialised even.
+std::size_t FindTypeOffset(const PythonApi& api) {
+  constexpr std::size_t kMostWordsBefore = 4;
+  const auto* words = reinterpret_cast<PyObject* const*>(api._Py_TrueStruct);
+  for (std::size_t i = 1; i < kMostWordsBefore; ++i) {
+    if (words[i] == api.PyBool_Type) return i * sizeof(void*);
+  }
+  return 0;
+}
+
 bool Load(PythonApi& api) {
   Symbols symbols;
   if (!symbols.Find()) return false;
@@ -96,6 +106,41 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyErr_Clear);
   PROBING_REQUIRED(Py_DecRef);
   PROBING_REQUIRED(PyExc_KeyboardInterrupt);
+  PROBING_REQUIRED(PyCFunction_NewEx);
+  PROBING_REQUIRED(PyCapsule_New);
+  PROBING_REQUIRED(PyCapsule_GetPointer);
+  PROBING_REQUIRED(Py_IncRef);
+  PROBING_REQUIRED(PyErr_Occurred);
+  PROBING_REQUIRED(PyErr_SetString);
+  PROBING_REQUIRED(PyErr_ExceptionMatches);
+  PROBING_REQUIRED(PyLong_AsLongLongAndOverflow);
+  PROBING_REQUIRED(PyFloat_AsDouble);
+  PROBING_REQUIRED(PyNumber_Index);
+  PROBING_REQUIRED(PyNumber_Float);
+  PROBING_REQUIRED(PyUnicode_GetLength);
+  PROBING_REQUIRED(PyUnicode_AsUTF8AndSize);
+  PROBING_REQUIRED(PyUnicode_AsEncodedString);
+  PROBING_REQUIRED(PyUnicode_FromStringAndSize);
+  PROBING_REQUIRED(PyBytes_FromObject);
+  PROBING_REQUIRED(PyObject_GetAttrString);
+  PROBING_REQUIRED(PyType_IsSubtype);
+  PROBING_REQUIRED(PyTuple_Size);
+  PROBING_REQUIRED(PySequence_Size);
+  PROBING_REQUIRED(PySequence_GetItem);
+  PROBING_REQUIRED(PyImport_GetModuleDict);
+  PROBING_REQUIRED(PyDict_Clear);
+  PROBING_REQUIRED(PyExc_TypeError);
+  PROBING_REQUIRED(PyExc_ValueError);
+  PROBING_REQUIRED(PyExc_OverflowError);
+  PROBING_REQUIRED(PyExc_RuntimeError);
+  PROBING_REQUIRED(PyLong_Type);
+  PROBING_REQUIRED(PyFloat_Type);
+  PROBING_REQUIRED(PyBool_Type);
+  PROBING_REQUIRED(PyUnicode_Type);
+  PROBING_REQUIRED(PyBytes_Type);
+  PROBING_REQUIRED(_Py_NoneStruct);
+  PROBING_REQUIRED(_Py_TrueStruct);
+  PROBING_REQUIRED(_Py_FalseStruct);
   PROBING_OPTIONAL(PyEval_ThreadsInitialized);
   PROBING_OPTIONAL(PyEval_InitThreads);
   PROBING_OPTIONAL(_Py_IsFinalizing);
@@ -104,6 +149,7 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(_PyEval_SignalReceived);
 #undef PROBING_REQUIRED
 #undef PROBING_OPTIONAL
+  if (complete) api.type_offset = FindTypeOffset(api);
   return complete;
 }
 

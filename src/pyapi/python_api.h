@@ -12,6 +12,17 @@ namespace probing::pyapi {
 struct PyObject;       // never looked into
 struct PyThreadState;  // never looked into
 
+// As every Python since 2.7 wants it.
+struct PyMethodDef {
+  const char* name;
+  void* function;
+  int flags;
+  const char* doc;
+};
+inline constexpr int kMethVarargs = 0x01;
+inline constexpr int kMethNoargs = 0x04;
+inline constexpr int kMethFastcall = 0x80;  // from 3.7 on
+
 // Every member is a symbol of the same name. Optional ones may be null.
 struct PythonApi {
   int (*Py_IsInitialized)();
@@ -36,6 +47,43 @@ struct PythonApi {
   void (*Py_DecRef)(PyObject* object);
   PyObject** PyExc_KeyboardInterrupt;
 
+  // For tables: making functions, reading values, raising errors.
+  PyObject* (*PyCFunction_NewEx)(PyMethodDef* method, PyObject* self, PyObject* module);
+  PyObject* (*PyCapsule_New)(void* pointer, const char* name, void (*destructor)(PyObject*));
+  void* (*PyCapsule_GetPointer)(PyObject* capsule, const char* name);
+  void (*Py_IncRef)(PyObject* object);
+  PyObject* (*PyErr_Occurred)();
+  void (*PyErr_SetString)(PyObject* exception, const char* message);
+  int (*PyErr_ExceptionMatches)(PyObject* exception);
+  long long (*PyLong_AsLongLongAndOverflow)(PyObject* number, int* overflow);
+  double (*PyFloat_AsDouble)(PyObject* number);
+  PyObject* (*PyNumber_Index)(PyObject* number);
+  PyObject* (*PyNumber_Float)(PyObject* number);
+  std::ptrdiff_t (*PyUnicode_GetLength)(PyObject* text);
+  const char* (*PyUnicode_AsUTF8AndSize)(PyObject* text, std::ptrdiff_t* size);
+  PyObject* (*PyUnicode_AsEncodedString)(PyObject* text, const char* encoding, const char* errors);
+  PyObject* (*PyUnicode_FromStringAndSize)(const char* text, std::ptrdiff_t size);
+  PyObject* (*PyBytes_FromObject)(PyObject* buffer);
+  PyObject* (*PyObject_GetAttrString)(PyObject* object, const char* name);
+  int (*PyType_IsSubtype)(PyObject* type, PyObject* base);
+  std::ptrdiff_t (*PyTuple_Size)(PyObject* tuple);
+  std::ptrdiff_t (*PySequence_Size)(PyObject* sequence);
+  PyObject* (*PySequence_GetItem)(PyObject* sequence, std::ptrdiff_t index);  // a new reference
+  PyObject* (*PyImport_GetModuleDict)();                                      // borrowed
+  void (*PyDict_Clear)(PyObject* dict);
+  PyObject** PyExc_TypeError;
+  PyObject** PyExc_ValueError;
+  PyObject** PyExc_OverflowError;
+  PyObject** PyExc_RuntimeError;
+  PyObject* PyLong_Type;  // objects themselves, as are those below
+  PyObject* PyFloat_Type;
+  PyObject* PyBool_Type;
+  PyObject* PyUnicode_Type;
+  PyObject* PyBytes_Type;
+  PyObject* _Py_NoneStruct;
+  PyObject* _Py_TrueStruct;
+  PyObject* _Py_FalseStruct;
+
   // Optional.
   int (*PyEval_ThreadsInitialized)();     // needed up to 3.6
   void (*PyEval_InitThreads)();           // needed up to 3.6
@@ -50,6 +98,15 @@ struct PythonApi {
   std::string Version() const;
   // 311 for 3.11.x
   int VersionNumber() const;
+
+  // Where an object has its type: free-threaded builds have more in front of it. Found out by
+  // looking at a known object.
+  std::size_t type_offset;
+  PyObject* TypeOf(const PyObject* object) const {
+    return *reinterpret_cast<PyObject* const*>(reinterpret_cast<const char*>(object) + type_offset);
+  }
+  // Free-threaded: no lock orders what threads do with our code.
+  bool HasGil() const { return type_offset == 8; }
 };
 
 // The Python of this process, or null when there is none (yet). Thread-safe; cheap once found.

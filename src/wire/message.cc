@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <array>
 #include <charconv>
@@ -123,7 +124,30 @@ Result<std::optional<Message>> Decoder::Next() {
   return std::optional<Message>(std::move(message));
 }
 
-Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout_ms) {
+namespace {
+
+// recv(2) that keeps the last descriptor that came along; earlier ones are closed.
+ssize_t ReceiveWithFd(int socket_fd, char* buffer, std::size_t size, ScopedFd& received) {
+  iovec bytes{buffer, size};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t got = recvmsg(socket_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got <= 0) return got;
+  for (cmsghdr* entry = CMSG_FIRSTHDR(&header); entry != nullptr; entry = CMSG_NXTHDR(&header, entry)) {
+    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(entry), sizeof(fd));
+    received.Reset(fd);
+  }
+  return got;
+}
+
+Result<Message> CallAndReceive(int socket_fd, const Message& request, std::int64_t timeout_ms,
+                               ScopedFd& received) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   const std::string frame = request.Encode();
   std::string_view rest = frame;
@@ -140,7 +164,7 @@ Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout
     }
     if (n > 0 && (ready.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       std::array<char, 65536> buffer;
-      const ssize_t got = recv(socket_fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      const ssize_t got = ReceiveWithFd(socket_fd, buffer.data(), buffer.size(), received);
       if (got == 0) return Error{Code::kNotFound, "the probe closed the connection", "did the target end?"};
       if (got < 0 && errno != EAGAIN && errno != EINTR) return ErrnoError("read from the probe");
       if (got > 0) decoder.Append({buffer.data(), static_cast<std::size_t>(got)});
@@ -152,6 +176,40 @@ Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout
       }
     }
   }
+}
+
+}  // namespace
+
+Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout_ms) {
+  ScopedFd unwanted;
+  return CallAndReceive(socket_fd, request, timeout_ms, unwanted);
+}
+
+Result<ScopedFd> CallForFd(int socket_fd, const Message& request, std::int64_t timeout_ms) {
+  ScopedFd received;
+  ASSIGN_OR_RETURN(const Message answer, CallAndReceive(socket_fd, request, timeout_ms, received));
+  if (std::optional<Error> failure = answer.failure()) return std::move(*failure);
+  if (!received.valid()) {
+    return Error{Code::kFailed, "the probe answered without the descriptor that was asked for",
+                 "is the limit of open files reached here? see `ulimit -n`"};
+  }
+  return received;
+}
+
+ssize_t SendWithFd(int socket_fd, std::string_view bytes, int fd) {
+  iovec data{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  cmsghdr* entry = CMSG_FIRSTHDR(&header);
+  entry->cmsg_level = SOL_SOCKET;
+  entry->cmsg_type = SCM_RIGHTS;
+  entry->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(entry), &fd, sizeof(fd));
+  return sendmsg(socket_fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace probing::wire

@@ -8,6 +8,8 @@
 // text. It is this plain because one end of it lives inside somebody's training job.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/scoped_fd.h"
 
 namespace probing::wire {
 
@@ -67,5 +70,14 @@ class Decoder {
 
 // Sends one request on a connected stream socket and waits for its answer.
 Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout_ms);
+
+// The same for an answer that comes with a descriptor (the verb "rings"), which is the caller's then
+// and stays usable when the target has died. A failure the probe reports is the Error.
+// REQUIRES: nobody else reads from the socket.
+Result<ScopedFd> CallForFd(int socket_fd, const Message& request, std::int64_t timeout_ms);
+
+// Sends as much of `bytes` as the socket takes, with a descriptor attached to the first of them.
+// As send(2): the number of bytes, or −1 and errno.
+ssize_t SendWithFd(int socket_fd, std::string_view bytes, int fd);
 
 }  // namespace probing::wire

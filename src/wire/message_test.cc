@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <thread>
@@ -81,6 +82,65 @@ TEST(Call, GivesUpAtItsDeadlineAndWhenTheProbeGoesAway) {
   EXPECT_EQ(Call(here.get(), Message::Request(1, "hello"), 10).error().code, Code::kTimeout);
   there.Reset();
   EXPECT_FALSE(Call(here.get(), Message::Request(1, "hello"), 5000).ok());
+}
+
+// Answers one request on `socket` with a frame and the descriptor `fd`.
+std::thread AnswerWithFd(int socket, std::string frame, int fd) {
+  return std::thread([socket, frame = std::move(frame), fd] {
+    std::array<char, 4096> request;
+    if (recv(socket, request.data(), request.size(), 0) <= 0) return;
+    if (fd >= 0) {
+      SendWithFd(socket, frame, fd);
+    } else {
+      send(socket, frame.data(), frame.size(), 0);
+    }
+  });
+}
+
+TEST(CallForFd, GivesTheDescriptorThatCameWithTheAnswer) {
+  std::array<int, 2> pipe_fds{};
+  ASSERT_EQ(pipe(pipe_fds.data()), 0);
+  const ScopedFd read_end(pipe_fds[0]);
+  ScopedFd write_end(pipe_fds[1]);
+  auto [ours, theirs] = SocketPair();
+  std::thread right = AnswerWithFd(theirs.get(), Message(4).Encode(), write_end.get());
+  Result<ScopedFd> received = CallForFd(ours.get(), Message::Request(4, "rings"), 5000);
+  right.join();
+  ASSERT_TRUE(received.ok()) << received.error().message;
+  write_end.Reset();
+  ASSERT_EQ(write(received->get(), "!", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 1);
+  EXPECT_EQ(byte, '!');
+}
+
+TEST(CallForFd, ReportsWhatTheProbeSaysAndAMissingDescriptor) {
+  auto [here, there] = SocketPair();
+  std::thread refusing = AnswerWithFd(there.get(), Message::Failure(1, {Code::kFailed, "no", ""}).Encode(), -1);
+  Result<ScopedFd> refused = CallForFd(here.get(), Message::Request(1, "rings"), 5000);
+  refusing.join();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "no");
+
+  std::thread forgetting = AnswerWithFd(there.get(), Message(2).Encode(), -1);
+  Result<ScopedFd> missing = CallForFd(here.get(), Message::Request(2, "rings"), 5000);
+  forgetting.join();
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("descriptor"), std::string::npos);
+}
+
+TEST(Call, ClosesADescriptorThatNobodyAskedFor) {
+  auto [here, there] = SocketPair();
+  std::array<int, 2> pipe_fds{};
+  ASSERT_EQ(pipe(pipe_fds.data()), 0);
+  const ScopedFd read_end(pipe_fds[0]);
+  ScopedFd write_end(pipe_fds[1]);
+  std::thread probe = AnswerWithFd(there.get(), Message(5).Encode(), write_end.get());
+  EXPECT_TRUE(Call(here.get(), Message::Request(5, "rings"), 5000).ok());
+  probe.join();
+  write_end.Reset();
+  char byte = 0;
+  EXPECT_EQ(read(read_end.get(), &byte, 1), 0) << "no writer is left";
 }
 
 }  // namespace

@@ -47,6 +47,26 @@ TEST(Settings, NumbersTakeUnitsAndStayWithinBounds) {
   }
 }
 
+TEST(Settings, ACountIsAWholeNumberWithoutUnits) {
+  Settings settings(Holder::kProbe);
+  EXPECT_TRUE(settings.Set("probing.table_rows", "5e5").ok());
+  EXPECT_EQ(settings.Get("probing.table_rows"), "500000");
+  for (const char* bad : {"0", "1.5", "10KB", "-1", "1e30"}) {
+    EXPECT_FALSE(settings.Set("probing.table_rows", bad).ok()) << bad;
+  }
+}
+
+TEST(Settings, WordsAreSomeOfTheChoicesInTheirOrder) {
+  Settings settings(Holder::kProbe);
+  EXPECT_TRUE(settings.Set("probing.python.hooks", "loggers, gc").ok());
+  EXPECT_EQ(settings.Get("probing.python.hooks"), "gc,loggers");
+  EXPECT_TRUE(settings.Set("probing.python.hooks", "none").ok());
+  EXPECT_EQ(settings.Get("probing.python.hooks"), "none");
+  for (const char* bad : {"gc,", "gc,gc", "gcc", "gc,none", "gc|loggers"}) {
+    EXPECT_FALSE(settings.Set("probing.python.hooks", bad).ok()) << bad;
+  }
+}
+
 TEST(Settings, AFlagTakesTheUsualWords) {
   Settings settings(Holder::kProbe);
   EXPECT_FALSE(settings.GetFlag("probing.nested"));

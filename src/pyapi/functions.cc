@@ -1,0 +1,86 @@
+#include "pyapi/functions.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#include "pyapi/cells.h"
+
+namespace probing::pyapi {
+namespace {
+
+constexpr char kCapsuleName[] = "probing";
+constexpr int kFirstWithFastcall = 307;  // 3.6 has one that nobody was to use
+
+std::atomic<int> alive{0};
+std::atomic<bool> made{false};
+const PythonApi* python = nullptr;  // set before the first function exists
+
+void OnFunctionGone(PyObject*) { alive.fetch_sub(1); }
+
+bool RaiseTooMany(const TableHandle& table, std::ptrdiff_t count) {
+  const std::string message = table.name() + " has " + std::to_string(table.columns().size()) +
+                              " columns; " + std::to_string(count) + " values were given";
+  python->PyErr_SetString(*python->PyExc_TypeError, message.c_str());
+  return false;
+}
+
+// A hot path: no lock, and no allocation for values of the usual types.
+PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
+  const PythonApi& api = *python;
+  auto* table = static_cast<TableHandle*>(api.PyCapsule_GetPointer(self, kCapsuleName));
+  const std::vector<ring::Column>& columns = table->columns();
+  if (static_cast<std::size_t>(count) > columns.size()) {
+    RaiseTooMany(*table, count);
+    return nullptr;
+  }
+  ring::Cell cells[ring::kMaxColumns];
+  Borrowed borrowed(api);
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    if (!ToCell(api, values[i], columns[static_cast<std::size_t>(i)], &cells[i], &borrowed)) return nullptr;
+  }
+  const ring::WriteStatus status = table->Write(cells, static_cast<std::uint32_t>(count));
+  PyObject* answer = status == ring::WriteStatus::kWritten ? api._Py_TrueStruct : api._Py_FalseStruct;
+  api.Py_IncRef(answer);
+  return answer;
+}
+
+PyObject* AppendTuple(PyObject* self, PyObject* arguments) {
+  PyObject* values[ring::kMaxColumns];
+  const std::ptrdiff_t count = python->PyTuple_Size(arguments);
+  for (std::ptrdiff_t i = 0; i < std::min<std::ptrdiff_t>(count, ring::kMaxColumns); ++i) {
+    values[i] = python->PyTuple_GetItem(arguments, i);
+  }
+  return AppendRow(self, values, count);
+}
+
+constexpr char kAppendDoc[] = "append(timestamp, *values) -> bool\n\nAdds a row; tells whether it was stored.";
+PyMethodDef append_row{"append", reinterpret_cast<void*>(&AppendRow), kMethFastcall, kAppendDoc};
+PyMethodDef append_tuple{"append", reinterpret_cast<void*>(&AppendTuple), kMethVarargs, kAppendDoc};
+
+}  // namespace
+
+PyObject* MakeFunction(const PythonApi& api, PyMethodDef* method, void* data) {
+  python = &api;
+  made.store(true);
+  PyObject* capsule = api.PyCapsule_New(data, kCapsuleName, &OnFunctionGone);
+  if (capsule == nullptr) return nullptr;
+  alive.fetch_add(api.HasGil() ? 1 : 1'000'000);
+  PyObject* function = api.PyCFunction_NewEx(method, capsule, nullptr);
+  api.Py_DecRef(capsule);  // the function has it
+  return function;
+}
+
+void* FunctionData(const PythonApi& api, PyObject* self) {
+  return api.PyCapsule_GetPointer(self, kCapsuleName);
+}
+
+PyObject* MakeAppend(const PythonApi& api, TableHandle* table) {
+  return MakeFunction(api, api.VersionNumber() >= kFirstWithFastcall ? &append_row : &append_tuple, table);
+}
+
+bool FunctionsAlive() { return alive.load() != 0; }
+
+bool FunctionsMade() { return made.load(); }
+
+}  // namespace probing::pyapi

@@ -1,0 +1,28 @@
+// Functions of ours that Python code can call and keep.
+//
+// A Python object that points into this library must not outlive it. Every function made here has a
+// capsule as its `self`, and a capsule tells when it dies; as long as one lives, the library has to
+// stay where it is. All with the GIL.
+#pragma once
+
+#include "pyapi/python_api.h"
+#include "pyapi/recorder.h"
+
+namespace probing::pyapi {
+
+// A new reference, or null with a Python exception. `data` must not be null; Data() gives it back to
+// the function. `method` must live as long as the library.
+PyObject* MakeFunction(const PythonApi& api, PyMethodDef* method, void* data);
+void* FunctionData(const PythonApi& api, PyObject* self);
+
+// append(timestamp, v1, v2, …) of one table: writes a row and says with a bool whether it was stored.
+// timestamp is in ns or None for now; None is NULL elsewhere, as are columns that are left out.
+PyObject* MakeAppend(const PythonApi& api, TableHandle* table);
+
+// Whether somebody still has one of our functions. Where there is no GIL it stays true once one was
+// made: nothing says when the last thread has left it.
+bool FunctionsAlive();
+// Whether there ever was one. Without the GIL.
+bool FunctionsMade();
+
+}  // namespace probing::pyapi

@@ -1,0 +1,184 @@
+#include "pyapi/hooks.h"
+
+#include <atomic>
+#include <string_view>
+
+#include "base/clock.h"
+#include "pyapi/describe_source.h"
+#include "pyapi/functions.h"
+#include "pyapi/hooks_source.h"
+#include "pyapi/native.h"
+#include "pyapi/run_source.h"
+
+namespace probing::pyapi {
+namespace {
+
+PyObject* names = nullptr;                   // the namespace of hooks.py
+std::atomic<PyObject*> modules{nullptr};     // sys.modules; a reference of ours
+std::atomic<std::ptrdiff_t> modules_seen{0};
+std::atomic<bool> look_again{false};
+
+// Python code may run inside of any Python code, through the collector. The hooks' own is run by one
+// at a time, and who comes second does not wait.
+std::atomic<bool> busy{false};
+class OneAtATime {
+ public:
+  OneAtATime() : mine_(!busy.exchange(true)) {}
+  ~OneAtATime() {
+    if (mine_) busy.store(false);
+  }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+  explicit operator bool() const { return mine_; }
+
+ private:
+  const bool mine_;
+};
+
+// How many entries a dict has: the field behind the object's head since 3.6.
+std::ptrdiff_t EntriesOf(const PythonApi& api, const PyObject* dict) {
+  const char* field = reinterpret_cast<const char*>(dict) + api.type_offset + sizeof(void*);
+  return __atomic_load_n(reinterpret_cast<const std::ptrdiff_t*>(field), __ATOMIC_RELAXED);
+}
+
+// Calls names[function](argument). True when it returned True; no exception is left.
+struct Outcome {
+  bool called = false;
+  bool value = false;
+};
+Outcome CallHook(const PythonApi& api, const char* function, PyObject* argument) {
+  PyObject* callable = api.PyDict_GetItemString(names, function);
+  if (callable == nullptr) return {};
+  PyObject* result = api.PyObject_CallFunctionObjArgs(callable, argument, nullptr);
+  const Outcome outcome{result != nullptr, result == api._Py_TrueStruct};
+  if (result == nullptr) {
+    api.PyErr_Clear();
+  } else {
+    api.Py_DecRef(result);
+  }
+  return outcome;
+}
+
+// ── the collector ──
+
+struct GcHook {
+  const PythonApi* api = nullptr;
+  TableHandle* table = nullptr;
+  std::int64_t started_ns = 0;
+  std::int64_t started_wall_ns = 0;
+};
+GcHook gc;
+
+ring::Cell IntegerOf(const PythonApi& api, PyObject* info, const char* key) {
+  PyObject* number = api.PyDict_GetItemString(info, key);
+  int overflow = 0;
+  return number == nullptr ? ring::Cell::Null()
+                           : ring::Cell::Int(api.PyLong_AsLongLongAndOverflow(number, &overflow));
+}
+
+// gc.callbacks: (phase, info). Runs in whichever thread collects.
+PyObject* OnGc(PyObject*, PyObject* arguments) {
+  const PythonApi& api = *gc.api;
+  PyObject* phase = api.PyTuple_GetItem(arguments, 0);
+  PyObject* info = api.PyTuple_GetItem(arguments, 1);
+  const char* text = phase != nullptr && info != nullptr ? api.PyUnicode_AsUTF8AndSize(phase, nullptr) : nullptr;
+  if (text != nullptr && std::string_view(text) == "start") {
+    gc.started_ns = MonotonicNs();
+    gc.started_wall_ns = WallNs();
+  } else if (text != nullptr && gc.started_ns != 0) {
+    const double duration_ms = static_cast<double>(MonotonicNs() - gc.started_ns) / 1e6;
+    const ring::Cell cells[] = {
+        ring::Cell::Timestamp(gc.started_wall_ns), IntegerOf(api, info, "generation"),
+        ring::Cell::Double(duration_ms),           IntegerOf(api, info, "collected"),
+        IntegerOf(api, info, "uncollectable"),
+    };
+    gc.started_ns = 0;
+    gc.table->Write(cells, std::size(cells));
+    if (Hooks::ModulesChanged(api)) Hooks::LookAtModules(api);
+  }
+  api.PyErr_Clear();
+  api.Py_IncRef(api._Py_NoneStruct);
+  return api._Py_NoneStruct;
+}
+
+PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
+
+bool AddGcEvent(const PythonApi& api, PyObject* dict) {
+  auto table = Recorder::FindTable("python.gc", {});
+  if (!table.ok()) return false;
+  gc = {&api, *table};
+  PyObject* function = MakeFunction(api, &gc_event, &gc);
+  if (function == nullptr) return false;
+  const bool added = api.PyDict_SetItemString(dict, gc_event.name, function) == 0;
+  api.Py_DecRef(function);
+  return added;
+}
+
+bool Prepare(const PythonApi& api) {
+  if (names != nullptr) return true;
+  PyObject* made = api.PyDict_New();
+  if (made == nullptr) return false;
+  api.PyDict_SetItemString(made, "__builtins__", api.PyEval_GetBuiltins());
+  if (!AddNativeFunctions(api, made) || !AddGcEvent(api, made) || !RunSource(api, kDescribeSource, made) ||
+      !RunSource(api, kHooksSource, made)) {
+    api.PyDict_Clear(made);
+    api.Py_DecRef(made);
+    return false;
+  }
+  names = made;
+  PyObject* dict = api.PyImport_GetModuleDict();
+  api.Py_IncRef(dict);
+  modules.store(dict);
+  return true;
+}
+
+}  // namespace
+
+bool Hooks::Configure(const PythonApi& api, const std::string& words) {
+  const OneAtATime mine;
+  if (!mine || api.type_offset == 0) return false;
+  if (names == nullptr && words.empty()) return true;
+  if (!Prepare(api)) {
+    api.PyErr_Clear();
+    return false;
+  }
+  modules_seen.store(EntriesOf(api, modules.load()));
+  PyObject* text = api.PyUnicode_FromStringAndSize(words.data(), static_cast<std::ptrdiff_t>(words.size()));
+  const Outcome outcome = CallHook(api, "configure", text);
+  if (text != nullptr) api.Py_DecRef(text);
+  look_again.store(outcome.value);
+  return outcome.called;
+}
+
+bool Hooks::Remove(const PythonApi& api) {
+  const OneAtATime mine;
+  if (!mine) return false;
+  if (names == nullptr) return true;
+  PyObject* text = api.PyUnicode_FromStringAndSize("", 0);
+  (void)CallHook(api, "configure", text);
+  if (text != nullptr) api.Py_DecRef(text);
+  if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
+  PyObject* gone = names;
+  names = nullptr;
+  api.PyDict_Clear(gone);
+  api.Py_DecRef(gone);
+  return true;
+}
+
+bool Hooks::ModulesChanged(const PythonApi& api) {
+  const PyObject* dict = modules.load();
+  return dict != nullptr && (look_again.load() || EntriesOf(api, dict) != modules_seen.load());
+}
+
+void Hooks::LookAtModules(const PythonApi& api) {
+  const OneAtATime mine;
+  if (!mine || names == nullptr) return;
+  modules_seen.store(EntriesOf(api, modules.load()));
+  look_again.store(CallHook(api, "modules_changed", nullptr).value);
+}
+
+bool Hooks::Installed() { return modules.load() != nullptr; }
+
+void Hooks::InForkedChild() { busy.store(false); }
+
+}  // namespace probing::pyapi

@@ -1,0 +1,36 @@
+// What the probe hangs into the interpreter: hooks.py and the garbage collector's callback.
+//
+// One set for the process, everything static; with the GIL unless it says otherwise. A forked child
+// has its parent's hooks, which write nowhere until the child is probed itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pyapi/python_api.h"
+
+namespace probing::pyapi {
+
+class Hooks {
+ public:
+  // Makes exactly these parts run ("gc,exceptions,loggers"; "" for none). False when another thread
+  // is at it, or Python does not let us; nothing is raised.
+  static bool Configure(const PythonApi& api, const std::string& words);
+
+  // Takes everything out and drops all our objects. False when another thread is at it.
+  static bool Remove(const PythonApi& api);
+
+  // Whether something was imported since the hooks looked last, or an import was under way then.
+  // Without the GIL: one number is read that may be about to change.
+  static bool ModulesChanged(const PythonApi& api);
+  // Lets the hooks look. Cheap.
+  static void LookAtModules(const PythonApi& api);
+
+  // Any thread.
+  static bool Installed();
+
+  // Of the threads that may have been at it only this one exists now.
+  static void InForkedChild();
+};
+
+}  // namespace probing::pyapi

@@ -1,0 +1,260 @@
+# ruff: noqa: F821  describe.py comes before this file; native functions are put in by hooks.cc.
+# What the probe hangs into an interpreter, and takes out again. Runs in the target with the GIL, on
+# a thread of the probe or inside of a garbage collection. Python 3.6 syntax, built-in modules only.
+#
+# Functions that the job may keep (wrappers) use no global of this namespace: it is emptied when the
+# probe leaves. They find what they need in `live`, a dict that is empty from then on, and do
+# nothing but call the original.
+import gc
+import sys
+
+MOST_TEXT = 65536
+MOST_WRITERS = 1000
+SUMMARY_WRITERS = ("torch.utils.tensorboard", "torch.utils.tensorboard.writer", "tensorboardX")
+WANDB_RUNS = ("wandb.sdk.wandb_run", "wandb")
+
+live = {}
+undo = {}  # word of the setting → functions to call, last first
+
+
+class Rows(object):
+    """Which values of python.metrics form one row: those with the same step, one after another."""
+
+    def __init__(self):
+        self.last = 0
+        self.current = {}  # id of a writer → (step, row)
+
+    def row(self, writer, step):
+        if len(self.current) > MOST_WRITERS:
+            self.current.clear()
+        known = self.current.get(writer)
+        if known is not None and known[0] == step and step is not None:
+            return known[1]
+        self.last += 1
+        self.current[writer] = (step, self.last)
+        return self.last
+
+
+def wrap(original, name, before=None, after=None):
+    """A function that calls the original, and live[before] and live[after] around it. Whatever
+    these do, the caller sees what the original does."""
+    shared = live
+
+    def wrapper(*args, **kwargs):
+        note = None
+        record = shared.get(before)
+        if record is not None:
+            try:
+                note = record(*args, **kwargs)
+            except Exception:
+                pass
+        result = original(*args, **kwargs)
+        record = shared.get(after)
+        if record is not None:
+            try:
+                record(note, *args, **kwargs)
+            except Exception:
+                pass
+        return result
+
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        try:
+            setattr(wrapper, attribute, getattr(original, attribute))
+        except (AttributeError, TypeError):
+            pass
+    wrapper.__wrapped__ = original  # inspect.signature() looks there
+    return wrapper
+
+
+def replace(word, owner, name, before=None, after=None):
+    """Wraps a function of a module or class, once. Returns whether it is wrapped now."""
+    namespace = vars(owner)
+    original = namespace.get(name)
+    if original is None:
+        return False
+    if any(entry[:2] == (owner, name) and entry[2] is original for entry in undo.setdefault(word, [])):
+        return True
+    wrapper = wrap(original, name, before, after)
+    setattr(owner, name, wrapper)
+    undo[word].append((owner, name, wrapper, original))
+    return True
+
+
+def put_back(word):
+    for owner, name, wrapper, original in reversed(undo.pop(word, [])):
+        if vars(owner).get(name) is wrapper:  # else somebody has wrapped ours; it goes on working
+            setattr(owner, name, original)
+
+
+# ── gc ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def start_gc():
+    if gc_event not in gc.callbacks:
+        gc.callbacks.append(gc_event)
+
+
+def stop_gc():
+    while gc_event in gc.callbacks:
+        gc.callbacks.remove(gc_event)
+
+
+# ── exceptions ───────────────────────────────────────────────────────────────────────────────
+
+
+def start_exceptions():
+    append, thread_id, text_of, capture = table("python.exceptions"), tid, describe, Capture
+
+    def record(kind, error):
+        text = capture(MOST_TEXT)
+        text_of(error, text.write, set())
+        name = kind.__qualname__
+        if kind.__module__ not in ("builtins", "__main__"):
+            name = "%s.%s" % (kind.__module__, name)
+        try:
+            message = str(error)[:MOST_TEXT]
+        except Exception:
+            message = None
+        append(None, thread_id(), name, message, text.text(), False)
+
+    def of_program(kind, error, *rest):
+        record(kind, error)
+
+    def of_thread(args, *rest):
+        if args.exc_value is not None and args.exc_type is not SystemExit:
+            record(args.exc_type, args.exc_value)
+
+    live["exception"] = of_program
+    live["thread_exception"] = of_thread
+    replace("exceptions", sys, "excepthook", before="exception")
+
+
+def stop_exceptions():
+    live.pop("exception", None)
+    live.pop("thread_exception", None)
+    put_back("exceptions")
+
+
+# ── loggers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def whole(number):
+    """A step as an int; None when it is none."""
+    try:
+        return None if number is None else int(number)
+    except Exception:
+        return None
+
+
+def start_loggers():
+    append, rows = table("python.metrics"), Rows()
+    whole_number = whole
+
+    def value(source, row, epoch, step, name, value):
+        if isinstance(value, str):
+            append(None, source, row, epoch, step, name, None, value[:MOST_TEXT])
+        elif value is not None:
+            try:
+                append(None, source, row, epoch, step, name, value, None)
+            except (TypeError, ValueError, OverflowError, RuntimeError):
+                pass  # an image, a table, a tensor with many elements: no metric
+
+    def scalar(note, writer, tag, scalar_value, global_step=None, *args, **kwargs):
+        step = whole_number(global_step)
+        value("tensorboard", rows.row(id(writer), step), None, step, tag, scalar_value)
+
+    def scalars(note, writer, main_tag, tag_scalar_dict, global_step=None, *args, **kwargs):
+        step = whole_number(global_step)
+        row = rows.row(id(writer), step)
+        for tag, scalar_value in tag_scalar_dict.items():
+            value("tensorboard", row, None, step, "%s/%s" % (main_tag, tag), scalar_value)
+
+    def step_before(run, *args, **kwargs):
+        return whole_number(getattr(run, "step", None))
+
+    def flat(data, prefix):
+        for key, item in data.items():
+            if isinstance(item, dict):
+                for pair in flat(item, "%s%s." % (prefix, key)):
+                    yield pair
+            else:
+                yield "%s%s" % (prefix, key), item
+
+    def wandb_log(note, run, data, step=None, commit=None, *args, **kwargs):
+        at = whole_number(step) if step is not None else note
+        row = rows.row(id(run), at)
+        values = dict(flat(data, ""))
+        epoch = whole_number(values.pop("epoch", None))
+        for name, item in values.items():
+            if not name.startswith("_"):
+                value("wandb", row, epoch, at, name, item)
+
+    live.update(scalar=scalar, scalars=scalars, step_before=step_before, wandb=wandb_log)
+
+
+def stop_loggers():
+    for name in ("scalar", "scalars", "step_before", "wandb"):
+        live.pop(name, None)
+    put_back("loggers")
+
+
+def find_loggers():
+    """Wraps what has been imported meanwhile. Returns whether an import seems to be under way."""
+    unfinished = False
+    for name in SUMMARY_WRITERS:
+        module = sys.modules.get(name)
+        if module is not None:
+            writer = vars(module).get("SummaryWriter")
+            if isinstance(writer, type):
+                replace("loggers", writer, "add_scalar", after="scalar")
+                replace("loggers", writer, "add_scalars", after="scalars")
+            else:
+                unfinished = True
+    for name in WANDB_RUNS:
+        module = sys.modules.get(name)
+        run = vars(module).get("Run") if module is not None else None
+        if isinstance(run, type):
+            replace("loggers", run, "log", before="step_before", after="wandb")
+    wandb = sys.modules.get("wandb")
+    current = vars(wandb).get("run") if wandb is not None else None
+    if current is not None:  # wandb.init() came before us: wandb.log is a method of the run as it was
+        replace("loggers", type(current), "log", before="step_before", after="wandb")
+        bound = vars(wandb).get("log")
+        if getattr(bound, "__self__", None) is current and hasattr(bound, "__func__"):
+            method = getattr(current, "log")
+            if bound.__func__ is not method.__func__:
+                wandb.log = method
+                undo["loggers"].append((wandb, "log", method, bound))
+    return unfinished
+
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────
+
+PARTS = {
+    "gc": (start_gc, stop_gc),
+    "exceptions": (start_exceptions, stop_exceptions),
+    "loggers": (start_loggers, stop_loggers),
+}
+running = set()
+
+
+def modules_changed():
+    """After something was imported. Returns True when to be called again soon."""
+    again = False
+    if "exceptions" in running and "threading" in sys.modules:
+        replace("exceptions", sys.modules["threading"], "excepthook", before="thread_exception")  # 3.8+
+    if "loggers" in running:
+        again = find_loggers()
+    return again
+
+
+def configure(words):
+    """Makes exactly these parts run."""
+    wanted = set(words.split(",")) & set(PARTS)
+    for word in sorted(running - wanted):
+        running.discard(word)
+        PARTS[word][1]()
+    for word in sorted(wanted - running):
+        PARTS[word][0]()
+        running.add(word)
+    return modules_changed()

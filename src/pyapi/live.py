@@ -1,0 +1,53 @@
+# Tables that are made when somebody asks for them. Runs in the target, on a thread of the probe.
+# Python 3.6 syntax; built-in modules only. Looks into dicts instead of asking attributes, because
+# modules may have a __getattr__ that imports half a framework.
+import _thread
+import sys
+
+
+def imports():
+    for name, module in sorted(sys.modules.copy().items(), key=lambda item: str(item[0])):
+        try:
+            known = object.__getattribute__(module, "__dict__")
+        except AttributeError:
+            known = {}
+        texts = [known.get(key) for key in ("__version__", "__file__", "__package__")]
+        version, file, package = [text if isinstance(text, str) else None for text in texts]
+        yield {
+            "name": str(name),
+            "version": version,
+            "file": file,
+            "package": package,
+            "builtin": name in sys.builtin_module_names,
+        }
+
+
+def threads():
+    threading = sys.modules.get("threading")
+    known = dict(getattr(threading, "_active", {}))
+    main = getattr(threading, "_main_thread", None)
+    idents = set(sys._current_frames()) | set(known)
+    idents.discard(_thread.get_ident())
+    for ident in sorted(idents):
+        thread = known.get(ident)
+        yield {
+            "tid": getattr(thread, "_native_id", None),
+            "ident": ident,
+            "name": getattr(thread, "_name", None),
+            "daemon": getattr(thread, "_daemonic", None),
+            "alive": True,
+            "main": thread is main if thread is not None else None,
+        }
+
+
+TABLES = {"python.imports": imports, "python.threads": threads}
+
+
+def live_rows(table, columns):
+    """A list of rows, each a list with the values of these columns (separated by commas); a text
+    when that fails."""
+    wanted = columns.split(",") if columns else []
+    try:
+        return [[row[column] for column in wanted] for row in TABLES[table]()]
+    except Exception as error:
+        return "%s: %s" % (type(error).__name__, error)

@@ -1,0 +1,22 @@
+// What the probe offers to Python code: the package `probing` and the embedded hooks.
+//
+//   table(name, [(column, type), …]) -> append   types as in table/types.h; without columns a table
+//                                                that Probing declares
+//   tid() -> int                                 of this thread, as the kernel knows it
+//   active() -> bool                             whether rows are recorded
+//   hook_up(words) -> bool                       pyapi/hooks.h; already there is fine
+#pragma once
+
+#include "pyapi/python_api.h"
+
+namespace probing::pyapi {
+
+// Puts these functions into a dict. False with a Python exception. With the GIL.
+bool AddNativeFunctions(const PythonApi& api, PyObject* dict);
+
+// Makes a dict with these functions and leaves it in sys.modules under this name, for the package to
+// take out. From any thread that may or may not have the GIL. False when there is no Python to use.
+inline constexpr char kNativeName[] = "_probing_native";
+bool PublishNative();
+
+}  // namespace probing::pyapi
