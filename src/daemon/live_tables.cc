@@ -9,12 +9,17 @@
 
 #include "base/clock.h"
 #include "flame/escape.h"
+#include "wire/message.h"
+#include "wire/rendezvous.h"
 
 namespace probing::daemon {
 namespace {
 
 using table::Rows;
 using table::Value;
+
+constexpr std::int64_t kLiveTimeoutMs = 5000;
+constexpr std::int64_t kLiveSlackMs = 1000;  // the probe's own answer says why
 
 // Adds rows by the names of their columns; what the query does not want is not stored.
 class Builder {
@@ -130,6 +135,29 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     return Error{Code::kFailed, "nobody makes rows for " + std::string(table.name) + " yet", ""};
   }
   return rows.Take();
+}
+
+Result<Rows> AskProbe(const table::Table& table, const table::Target& target,
+                      const std::vector<std::size_t>& columns) {
+  Result<ScopedFd> probe = wire::ConnectToProbe(static_cast<pid_t>(target.pid));
+  if (!probe.ok()) {
+    // Among many targets one without a probe, or one that has ended, has no rows.
+    if (probe.error().code == Code::kNotFound) return Rows(table::TypesOf(table, columns));
+    return probe.error();
+  }
+  wire::Message request = wire::Message::Request(1, "live").Set("table", std::string(table.name));
+  for (const std::size_t column : columns) request.Set("column", std::string(table.columns[column].name));
+  request.Set("timeout_ms", kLiveTimeoutMs);
+  ASSIGN_OR_RETURN(const wire::Message answer,
+                   wire::Call(probe->get(), request, kLiveTimeoutMs + kLiveSlackMs));
+  if (std::optional<Error> failure = answer.failure()) return std::move(*failure);
+  if (!answer.Get("outcome").empty()) {
+    return Error{Code::kTimeout,
+                 "process " + std::to_string(target.pid) + " did not make the rows of " +
+                     std::string(table.name) + " in time: " + std::string(answer.Get("note")),
+                 "look what it does: `probing -t " + std::to_string(target.pid) + " backtrace`"};
+  }
+  return Rows::Decode(answer.Get("rows"));
 }
 
 }  // namespace probing::daemon

@@ -40,7 +40,7 @@ Result<query::FormatOptions> FormatOf(const server::Json& body) {
   }
   query::FormatOptions options;
   ASSIGN_OR_RETURN(options.format,
-                   query::ParseFormat(format == body.end() ? "json" : format->get<std::string>()));
+                   query::ParseFormat(format == body.end() ? "rows" : format->get<std::string>()));
   if (width != body.end())
     options.width = static_cast<int>(std::clamp<std::int64_t>(width->get<std::int64_t>(), 0, kMaxWidth));
   return options;
@@ -64,8 +64,7 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
   query::QueryRequest prepared;
   prepared.sql = sql->get<std::string>();
   ASSIGN_OR_RETURN(prepared.format, FormatOf(request.body));
-  prepared.limits.timeout_ms =
-      static_cast<std::int64_t>(settings_.GetNumber("probing.query.timeout") * 1000);
+  prepared.limits.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.query.timeout") * 1000);
   prepared.limits.memory_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.query.memory"));
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
   const std::string host = HostName();
@@ -94,9 +93,8 @@ Result<table::Rows> Queries::Provide(const table::Table& table, const table::Tar
   // The daemon's own state belongs to its one thread.
   std::promise<Result<table::Rows>> promise;
   std::future<Result<table::Rows>> rows = promise.get_future();
-  asio::post(io_, [&] {
-    promise.set_value(DaemonRows({targets_, sampling_, settings_}, table, target, columns));
-  });
+  asio::post(
+      io_, [&] { promise.set_value(DaemonRows({targets_, sampling_, settings_}, table, target, columns)); });
   return rows.get();
 }
 

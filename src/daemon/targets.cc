@@ -31,6 +31,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
 constexpr auto kEndedShown = 60s;
+constexpr std::int64_t kRingsTimeoutMs = 200;
 
 std::string UserName(uid_t uid) {
   const passwd* entry = getpwuid(uid);
@@ -47,6 +48,12 @@ std::optional<std::int64_t> RankOf(pid_t pid) {
     if (error == std::errc() && end == text->data() + text->size()) return rank;
   }
   return std::nullopt;
+}
+
+// The probe has just answered on another connection, so this does not take long.
+Result<ScopedFd> FetchRings(pid_t pid) {
+  ASSIGN_OR_RETURN(const ScopedFd probe, wire::ConnectToProbe(pid));
+  return wire::CallForFd(probe.get(), wire::Message::Request(1, "rings"), kRingsTimeoutMs);
 }
 
 bool IsAlive(const Target& target) {
@@ -110,6 +117,12 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
   target->how = std::string(hello->Get("how"));
   target->started_ns = hello->GetNumber("started_ns");
   if (target->state == TargetState::kSilent) target->state = TargetState::kLive;
+  // Now, because it stays readable when the target has died.
+  if (Result<ScopedFd> rings = FetchRings(target->pid); rings.ok()) {
+    target->ring_fds.push_back(std::make_shared<const ScopedFd>(std::move(*rings)));
+  } else {
+    Log(LogLevel::kWarn, "no rows from target " + std::to_string(target->pid) + ": " + rings.error().message);
+  }
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
 }
 

@@ -35,9 +35,9 @@ struct Target {
   TargetState state = TargetState::kSilent;
   std::string user;
   std::string command;
-  std::string version;  // of the probe
-  std::string python;   // "" while the process has none
-  std::string how;      // injected, preload, import
+  std::string version;               // of the probe
+  std::string python;                // "" while the process has none
+  std::string how;                   // injected, preload, import
   std::optional<std::int64_t> rank;  // as its launcher says (RANK)
   std::int64_t started_ns = 0;
   std::uint64_t start_ticks = 0;

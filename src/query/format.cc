@@ -52,6 +52,7 @@ std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptio
     case Format::kJson:
     case Format::kJsonl: return MakeJsonWriter(api, options.format, std::move(output));
     case Format::kMarkdown: return MakeMarkdownWriter(api, std::move(output));
+    case Format::kRows: return MakeRowsWriter(api, std::move(output));
     case Format::kArrow:
     case Format::kParquet: break;
   }

@@ -55,6 +55,7 @@ class TextWriter : public FormatWriter {
 std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, Output output);
 std::unique_ptr<FormatWriter> MakeCsvWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeJsonWriter(const DuckDb& api, Format format, Output output);
+std::unique_ptr<FormatWriter> MakeRowsWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeMarkdownWriter(const DuckDb& api, Output output);
 
 }  // namespace probing::query

@@ -16,6 +16,7 @@ constexpr std::array kFormats{
     FormatName{"json", Format::kJson, "application/json"},
     FormatName{"jsonl", Format::kJsonl, "application/x-ndjson"},
     FormatName{"markdown", Format::kMarkdown, "text/markdown; charset=utf-8"},
+    FormatName{"rows", Format::kRows, "application/json"},
     FormatName{"arrow", Format::kArrow, "application/vnd.apache.arrow.stream"},
     FormatName{"parquet", Format::kParquet, "application/vnd.apache.parquet"},
 };

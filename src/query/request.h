@@ -21,9 +21,10 @@ namespace probing::query {
 //   csv       RFC 4180; NULL is an empty field, an empty string is ""
 //   json      an array of objects; jsonl: one object on each line. int64 with all digits; NaN and the
 //             infinities are the strings "NaN", "Infinity", "-Infinity"; bytes as \xAB escapes
+//   rows      {columns: [{name, type}], rows: [[…]]}, values as in json: for programs
 //   markdown  a table for documents and chats
 //   arrow     an Arrow IPC stream; parquet: a Parquet file
-enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet };
+enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet, kRows };
 
 // An unknown name is a usage error that lists the known ones.
 Result<Format> ParseFormat(std::string_view name);

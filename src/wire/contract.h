@@ -16,8 +16,9 @@
 //                                          weight counts periods
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
 //                                          thread_name, stack, on_cpu, has_gil, weight}]}
-//   POST query {target?, sql, format?, width?}  the rows, in that format: table, csv, json (default), jsonl,
-//                                          markdown, arrow, parquet
+//   POST query {target?, sql, format?, width?}  the rows, in that format: rows (default: {columns: [{name,
+//                                          type}], rows: [[…]]}), table, csv, json, jsonl, markdown, arrow,
+//                                          parquet
 //   POST shutdown                          {}
 //
 // All under /api/v1/. Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A
