@@ -24,6 +24,12 @@ constexpr std::array kSettings{
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
+    Setting{"probing.query.timeout", kDaemon, kSeconds, "10", 0.01, 86400, "",
+            "how long one query may take"},
+    Setting{"probing.query.memory", kDaemon, kBytes, "268435456", 16 << 20, 1LL << 40, "",
+            "how much memory one query may use"},
+    Setting{"probing.query.rows", kDaemon, kCount, "1000000", 1, 1e12, "",
+            "how many rows the result of one query may have"},
     Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",
             "what probingd writes to its log"},
 };
@@ -46,8 +52,10 @@ std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
                                     Unit{"h", 3600}};
   static constexpr std::array kSize{Unit{"", 1}, Unit{"B", 1}, Unit{"KB", 1 << 10}, Unit{"MB", 1 << 20},
                                     Unit{"GB", 1 << 30}};
-  const std::span<const Unit> units =
-      type == kSeconds ? std::span<const Unit>(kTime) : std::span<const Unit>(kSize);
+  static constexpr std::array kNone{Unit{"", 1}};
+  const std::span<const Unit> units = type == kSeconds ? std::span<const Unit>(kTime)
+                                      : type == kBytes ? std::span<const Unit>(kSize)
+                                                       : std::span<const Unit>(kNone);
   for (const auto& [name, factor] : units) {
     if (name == unit) return factor;
   }
@@ -76,6 +84,8 @@ std::string ExpectedForm(const Setting& setting) {
     case kBytes:
       return "bytes from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum) +
              ", as in 65536, 64KB or 1MB";
+    case kCount:
+      return "a number from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum);
   }
   return "";
 }
@@ -88,7 +98,7 @@ std::optional<std::string> CanonicalNumber(const Setting& setting, std::string_v
   const double number = quantity->number * *factor;
   // Written so that a NaN is outside.
   if (!(number >= setting.minimum && number <= setting.maximum)) return std::nullopt;
-  return setting.type == kBytes ? std::to_string(static_cast<std::int64_t>(number)) : NumberText(number);
+  return setting.type != kSeconds ? std::to_string(static_cast<std::int64_t>(number)) : NumberText(number);
 }
 
 std::optional<std::string> CanonicalFlag(std::string_view text) {
