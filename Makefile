@@ -69,6 +69,13 @@ tsan: deps ## C++ tests under the thread sanitizer
 	@$(call compile,tsan)
 	@ctest --test-dir build/tsan --output-on-failure
 
+.PHONY: fuzz
+fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks one stays in build/fuzz
+	@tools/install_deps.sh clang
+	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
+	@cmake --build build/fuzz --target fuzzers
+	@$(VENV)/python tools/fuzz.py $(FUZZ)
+
 .PHONY: hook
 hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)
 	@$(VENV)/python tools/install_hook.py --python $(PYTHON) --library build/release/bin/libprobing.so

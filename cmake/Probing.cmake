@@ -34,13 +34,16 @@ endif()
 # probing_library(NAME [EXCEPTIONS] DEPS dep…)
 # A static library of all *.cc here and below except tests, fuzzers and main.cc. Without EXCEPTIONS the
 # code can go into a target: nothing in it throws, and a thread that Python ends with
-# pthread_exit can be unwound through it. x_test.cc files become the test program NAME_test.
+# pthread_exit can be unwound through it. x_test.cc files become the test program NAME_test, each
+# x_fuzz.cc a fuzzer (Fuzz.cmake).
 function(probing_library NAME)
   cmake_parse_arguments(ARG "EXCEPTIONS" "" "DEPS" ${ARGN})
   file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS *.cc)
   set(TESTS ${SOURCES})
+  set(FUZZERS ${SOURCES})
   list(FILTER TESTS INCLUDE REGEX "_test\\.cc$")
-  list(FILTER SOURCES EXCLUDE REGEX "(_test|_fuzzer|/main)\\.cc$")
+  list(FILTER FUZZERS INCLUDE REGEX "_fuzz\\.cc$")
+  list(FILTER SOURCES EXCLUDE REGEX "(_test|_fuzz|/main)\\.cc$")
   add_library(probing_${NAME} STATIC ${SOURCES})
   target_include_directories(probing_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   if(NOT ARG_EXCEPTIONS)
@@ -55,4 +58,8 @@ function(probing_library NAME)
     target_compile_definitions(${NAME}_test PRIVATE PROBING_TEST_ROOT="${CMAKE_SOURCE_DIR}/tests/root")
     gtest_discover_tests(${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60)
   endif()
+  foreach(FUZZER ${FUZZERS})
+    get_filename_component(FUZZER_NAME ${FUZZER} NAME_WE)
+    probing_fuzzer(${FUZZER_NAME} ${FUZZER} DEPS ${NAME})
+  endforeach()
 endfunction()

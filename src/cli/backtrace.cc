@@ -18,7 +18,7 @@ namespace probing::cli {
 namespace {
 
 constexpr std::size_t kColumns = 80;
-constexpr int kAttempts = 500;      // a person asks once and wants an answer: 5 ms for the busiest thread
+constexpr int kAttempts = 500;      // where its CPU cannot be shared: 5 ms for the busiest thread
 constexpr int kHolds = 5;           // tries at a picture without a torn thread
 constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
 
@@ -108,7 +108,10 @@ bool IsDead(const ShownThread& thread) { return thread.kernel.state == '?' && th
 
 std::string FormatThread(const ShownThread& thread) {
   std::string text = "Thread " + std::to_string(thread.kernel.tid);
-  if (!thread.kernel.name.empty()) text += " \"" + thread.kernel.name + "\"";
+  // What the program calls it says more than what the kernel does, which often is only "python".
+  const std::string& name =
+      thread.python.python_name.empty() ? thread.kernel.name : thread.python.python_name;
+  if (!name.empty()) text += " \"" + name + "\"";
   std::string state = IsDead(thread) ? "" : process::StateName(thread.kernel.state);
   if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) state += " in " + thread.kernel.syscall;
   if (thread.python.has_gil) state += state.empty() ? "holds the GIL" : ", holds the GIL";
@@ -151,6 +154,7 @@ nlohmann::ordered_json ToJson(const ShownThread& thread) {
   }
   return {{"tid", thread.kernel.tid},
           {"name", OrNull(thread.kernel.name)},
+          {"thread_name", OrNull(thread.python.python_name)},
           {"state", IsDead(thread) ? OrNull("") : process::StateName(thread.kernel.state)},
           {"syscall", OrNull(thread.kernel.syscall)},
           {"wait_channel", OrNull(thread.kernel.wait_channel)},
@@ -233,7 +237,8 @@ Result<Picture> ReadLive(const Invocation& invocation, const Selection& selectio
     RETURN_IF_ERROR(AddNative(picture, nullptr));
     return picture;
   }
-  const cpython::ReadOptions options{.attempts = kAttempts, .locals = invocation.Has("--locals")};
+  const cpython::ReadOptions options{
+      .attempts = kAttempts, .locals = invocation.Has("--locals"), .share_cpu = !invocation.Has("--stop")};
   ASSIGN_OR_RETURN(picture.snapshot, invocation.Has("--stop") ? ReadHeld(picture.pid, *interpreter, options)
                                                               : interpreter->Read(options));
   picture.threads = Select(picture.pid, picture.snapshot, selection);

@@ -12,6 +12,8 @@ Command EjectCommand();
 Command RunCommand();
 Command ListCommand();
 Command BacktraceCommand();
+Command QueryCommand();
+Command TablesCommand();
 Command FlamegraphCommand();
 Command RecordCommand();
 Command TopCommand();

@@ -25,6 +25,8 @@ namespace {
 constexpr std::int64_t kStartTimeoutMs = 3000;
 constexpr std::int64_t kAnswerTimeoutMs = 15000;
 
+constexpr int kHttpOk = 200;
+
 struct HttpAnswer {
   int status = 0;
   std::string body;
@@ -129,8 +131,10 @@ Result<void> ReplaceDaemon(int fd) {
   return {};
 }
 
-Result<Json> Ask(const std::string& method, const std::string& path, const std::string& body,
-                 Patience patience) {
+Error NotJson() { return {Code::kFailed, "probingd answered something that is not JSON", ""}; }
+
+Result<std::string> Fetch(const std::string& method, const std::string& path, const std::string& body,
+                          Patience patience) {
   signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
   ASSIGN_OR_RETURN(ScopedFd fd, ConnectOrStart());
   ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(fd.get(), method, path, body, patience));
@@ -139,21 +143,34 @@ Result<Json> Ask(const std::string& method, const std::string& path, const std::
     ASSIGN_OR_RETURN(fd, ConnectOrStart());
     ASSIGN_OR_RETURN(answer, Exchange(fd.get(), method, path, body, patience));
   }
-  Json json = Json::parse(answer.body, nullptr, false);
-  if (!json.is_object()) return Error{Code::kFailed, "probingd answered something that is not JSON", ""};
-  if (const auto error = json.find("error"); error != json.end()) {
-    return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
-                 error->value("hint", "")};
-  }
+  if (answer.status == kHttpOk) return std::move(answer.body);
+  const Json json = Json::parse(answer.body, nullptr, false);
+  const auto error = json.is_object() ? json.find("error") : json.end();
+  if (error == json.end()) return NotJson();
+  return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
+               error->value("hint", "")};
+}
+
+Result<Json> Ask(const std::string& method, const std::string& path, const std::string& body,
+                 Patience patience) {
+  ASSIGN_OR_RETURN(const std::string text, Fetch(method, path, body, patience));
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return NotJson();
   return json;
 }
+
+std::string Encode(const Json& body) { return body.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
 Result<Json> GetFromDaemon(const std::string& path) { return Ask("GET", path, "", Patience::kSeconds); }
 
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience) {
-  return Ask("POST", path, body.dump(-1, ' ', false, Json::error_handler_t::replace), patience);
+  return Ask("POST", path, Encode(body), patience);
+}
+
+Result<std::string> PostForBytes(const std::string& path, const Json& body, Patience patience) {
+  return Fetch("POST", path, Encode(body), patience);
 }
 
 Result<void> StartDaemon() {

@@ -17,6 +17,10 @@ enum class Patience { kSeconds, kEndless };
 Result<Json> GetFromDaemon(const std::string& path);
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
+// The same for an answer that is no JSON: its bytes as they came.
+Result<std::string> PostForBytes(const std::string& path, const Json& body,
+                                 Patience patience = Patience::kSeconds);
+
 // Starts probingd unless it runs already; does not wait for it.
 Result<void> StartDaemon();
 

@@ -1,42 +1,11 @@
-#include <unistd.h>
-
-#include <array>
-
-#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
+#include "cli/source_text.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
 namespace {
-
-Result<std::string> ReadStdin() {
-  std::string text;
-  std::array<char, 16384> buffer;
-  while (true) {
-    const ssize_t n = read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (n < 0 && errno != EINTR) return ErrnoError("read the code from stdin");
-    if (n == 0) return text;
-    if (n > 0) text.append(buffer.data(), static_cast<std::size_t>(n));
-  }
-}
-
-Result<std::string> CodeOf(const Invocation& invocation) {
-  const bool has_argument = !invocation.arguments.empty();
-  if (has_argument == invocation.Has("--file")) {
-    return Error{Code::kUsage,
-                 has_argument ? "eval takes CODE or --file, not both" : "eval needs code to run",
-                 "for example `probing -t PID eval 'len(x)'`"};
-  }
-  if (invocation.Has("--file")) {
-    Result<std::string> code = ReadFile(invocation.Get("--file"));
-    if (!code.ok()) code.error().code = Code::kUsage;
-    return code;
-  }
-  if (invocation.arguments[0] == "-") return ReadStdin();
-  return invocation.arguments[0];
-}
 
 // The outcome as an exit code; anything but "it ran" is also said on stderr.
 int Conclude(const Json& answer) {
@@ -66,7 +35,8 @@ int Conclude(const Json& answer) {
 }
 
 Result<int> Run(const Invocation& invocation) {
-  ASSIGN_OR_RETURN(const std::string code, CodeOf(invocation));
+  ASSIGN_OR_RETURN(const std::string code,
+                   SourceText(invocation, "eval", "code", "probing -t PID eval 'len(x)'"));
   Json request{{"target", *invocation.target}, {"code", code}};
   if (invocation.Has("--timeout")) {
     ASSIGN_OR_RETURN(request["timeout"], invocation.GetNumber("--timeout", 0));

@@ -37,10 +37,7 @@ Result<wire::Message> AwaitProbe(pid_t pid, const Deadline& deadline) {
   while (true) {
     Result<wire::Message> hello = Greet(pid);
     if (hello.ok()) return hello;
-    const Result<process::Status> status = process::ReadStatus(pid);
-    if (!status.ok() || status->state == 'Z' || status->state == 'X') {
-      return Error{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
-    }
+    if (!process::IsAlive(pid)) return process::EndedMeanwhile(pid);
     if (deadline.passed()) {
       return Error{Code::kTimeout,
                    "the library is loaded in process " + std::to_string(pid) +

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
 #include "process/status.h"
 
 namespace probing::cli {
 namespace {
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 // host:port, ip:port and [v6]:port.
 bool IsAddress(std::string_view word) {

@@ -10,7 +10,8 @@ namespace {
 using process::Memory;
 using process::RemoteAddress;
 
-constexpr std::size_t kMaxScanned = 256;  // entries of a table, empty and deleted ones included
+// Entries of a table, empty and deleted ones included, that are looked at for a few items.
+constexpr std::size_t kMaxScanned = 256;
 constexpr std::uint32_t kWord = 8;
 
 Result<std::vector<std::uint64_t>> ReadWords(const Memory& memory, RemoteAddress from, std::uint64_t count) {
@@ -72,7 +73,8 @@ Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAd
                       std::size_t max_items) {
   // fill, used, mask, table of {key, hash}
   ASSIGN_OR_RETURN(const Block head, Block::Read(memory, set + layout.value, 4 * kWord));
-  const auto slots = std::min<std::uint64_t>(head.Get<std::uint64_t>(2 * kWord), kMaxScanned - 1) + 1;
+  const std::size_t limit = std::max(kMaxScanned, 8 * max_items);
+  const auto slots = std::min<std::uint64_t>(head.Get<std::uint64_t>(2 * kWord), limit - 1) + 1;
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, head.GetPointer(3 * kWord), slots * 2));
   Items items;
   items.total = head.Get<std::uint64_t>(kWord);
@@ -87,22 +89,31 @@ Result<DictItems> ReadDict(const Memory& memory, const ObjectLayout& layout, Rem
                            std::size_t max_items) {
   // used, version, keys, values
   ASSIGN_OR_RETURN(const Block head, Block::Read(memory, dict + layout.value, 4 * kWord));
-  DictItems result;
-  result.total = head.Get<std::uint64_t>(0);
-  if (result.total == 0) return result;
-  ASSIGN_OR_RETURN(const Keys keys, ReadKeys(memory, layout, head.GetPointer(2 * kWord)));
-  const std::uint64_t count = std::min<std::uint64_t>(keys.count, kMaxScanned);
+  const auto total = head.Get<std::uint64_t>(0);
+  if (total == 0) return DictItems{};
+  ASSIGN_OR_RETURN(DictItems result, ReadItems(memory, layout, head.GetPointer(2 * kWord),
+                                               head.GetPointer(3 * kWord), max_items));
+  result.total = total;
+  return result;
+}
+
+Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, RemoteAddress keys_at,
+                            RemoteAddress values_at, std::size_t max_items) {
+  ASSIGN_OR_RETURN(const Keys keys, ReadKeys(memory, layout, keys_at));
+  const std::uint64_t count = std::min<std::uint64_t>(keys.count, std::max(kMaxScanned, max_items));
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, keys.entries, count * keys.words_per_entry));
   std::vector<std::uint64_t> values;  // of a dict that shares its keys
-  if (const RemoteAddress split = head.GetPointer(3 * kWord)) {
-    ASSIGN_OR_RETURN(values, ReadWords(memory, split + layout.dict_values, count));
+  if (values_at) {
+    ASSIGN_OR_RETURN(values, ReadWords(memory, values_at + layout.dict_values, count));
   }
+  DictItems result;
   for (std::size_t i = 0; i < count && result.items.size() < max_items; ++i) {
     const std::size_t end = (i + 1) * keys.words_per_entry;
     const std::uint64_t key = words[end - 2];
     const std::uint64_t value = values.empty() ? words[end - 1] : values[i];
     if (key != 0 && value != 0) result.items.push_back({{key}, {value}});
   }
+  result.total = result.items.size();
   return result;
 }
 

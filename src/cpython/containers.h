@@ -29,4 +29,9 @@ struct DictItems {
 Result<DictItems> ReadDict(const process::Memory& memory, const ObjectLayout& layout,
                            process::RemoteAddress dict, std::size_t max_items);
 
+// The same of a table of keys and, where they are not in that table, of an array of values.
+Result<DictItems> ReadItems(const process::Memory& memory, const ObjectLayout& layout,
+                            process::RemoteAddress keys, process::RemoteAddress values,
+                            std::size_t max_items);
+
 }  // namespace probing::cpython

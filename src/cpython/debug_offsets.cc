@@ -95,8 +95,8 @@ bool AllBelow(std::uint64_t limit, std::initializer_list<std::uint64_t> values) 
 template <typename Table>
 bool IsPlausible(const Table& t) {
   return AllBelow(kMaxStateOffset,
-                  {t.runtime.interpreters_head, t.interp.next, t.interp.threads_head, t.interp.gil.ceval_gil,
-                   t.interp.gil.gil, t.interp.gil.locked, t.interp.gil.holder}) &&
+                  {t.runtime.interpreters_head, t.interp.next, t.interp.threads_head, t.interp.modules,
+                   t.interp.gil.ceval_gil, t.interp.gil.gil, t.interp.gil.locked, t.interp.gil.holder}) &&
          AllBelow(kMaxObjectOffset, {t.thread.next,
                                      t.thread.interp,
                                      t.thread.current_frame,
@@ -135,7 +135,8 @@ Offsets Convert(const Table& t) {
   Offsets o;
   o.free_threaded = t.head.free_threaded != 0;
   o.runtime.interpreters_head = Narrow(t.runtime.interpreters_head);
-  o.interpreter = {Narrow(t.interp.next), Narrow(t.interp.threads_head), Narrow(t.interp.gil.ceval_gil)};
+  o.interpreter = {Narrow(t.interp.next), Narrow(t.interp.threads_head), Narrow(t.interp.gil.ceval_gil),
+                   Narrow(t.interp.modules)};
   o.gil.last_holder = Narrow(t.interp.gil.holder - t.interp.gil.gil);
   o.gil.locked = Narrow(t.interp.gil.locked - t.interp.gil.gil);
   if (o.free_threaded) o.gil.enabled = Narrow(t.interp.gil.enabled_in_gil);

@@ -24,7 +24,7 @@ class FakeMemory final : public process::Memory {
     if (from.address < kBase || at > bytes_.size() || out.size() > bytes_.size() - at) {
       return Error{Code::kFailed, "unmapped", ""};
     }
-    std::memcpy(out.data(), bytes_.data() + at, out.size());
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + at, out.size());
     return {};
   }
 

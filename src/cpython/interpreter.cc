@@ -5,12 +5,20 @@
 
 #include "base/file.h"
 #include "cpython/thread_ids.h"
+#include "cpython/thread_names.h"
 #include "process/status.h"
 
 namespace probing::cpython {
 namespace {
 
 using process::RemoteAddress;
+
+// With ReadOptions::share_cpu: so often a thread is looked at from elsewhere, where it settles only if
+// it waits for something, and then from its own CPU, where the first look is nearly always enough.
+constexpr int kStillAttempts = 8;
+constexpr int kSharedAttempts = 30;
+// Readings after a change in which names are looked for, as long as some are missing.
+constexpr int kLooksForNames = 3;
 
 std::string KernelName(pid_t pid, pid_t tid) {
   if (tid == 0) return "";
@@ -57,6 +65,7 @@ Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> m
 Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   const bool same = !last_states_.empty() && AreStill(*memory_, location_, last_states_, options.changes);
   if (!same) RETURN_IF_ERROR(UpdateThreads());
+  if (options.changes == Changes::kAll || !same) UpdatePythonNames();
   Snapshot snapshot;
   snapshot.threads.reserve(identities_.size());
   snapshot.version = location_.version;
@@ -70,11 +79,12 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
       Thread thread;
       thread.tid = identity.tid;
       thread.name = identity.name;
+      thread.python_name = identity.python_name;
       thread.has_gil = gil_holder == state.address;
       thread.interpreter = number;
       thread.skipped = options.skip && options.skip(thread);
       if (!thread.skipped) {
-        Stack stack = stacks_.Read(state.address, options.max_depth, options.attempts);
+        Stack stack = ReadStack(identity, options);
         if (options.locals) {
           stacks_.AddLocals(state.address, options.max_depth, options.attempts, stack);
         }
@@ -92,6 +102,19 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
     return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
   });
   return snapshot;
+}
+
+Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& options) {
+  const RemoteAddress thread = identity.state.address;
+  const StackOptions patient{.max_depth = options.max_depth, .attempts = options.attempts};
+  if (!options.share_cpu || pid_ == 0 || identity.tid == 0) return stacks_.Read(thread, patient);
+  Stack stack = stacks_.Read(
+      thread, {.max_depth = options.max_depth, .attempts = kStillAttempts, .must_stand_still = true});
+  if (!stack.torn) return stack;
+  process::SharedCpu cpu(pid_, identity.tid);
+  stack = stacks_.Read(thread, {.max_depth = options.max_depth, .attempts = kSharedAttempts, .cpu = &cpu});
+  if (!stack.torn || cpu.CanEver()) return stack;
+  return stacks_.Read(thread, patient);
 }
 
 Result<void> Interpreter::UpdateThreads() {
@@ -119,13 +142,30 @@ Result<void> Interpreter::UpdateThreads() {
     alive.push_back(states[i].address);
     const Identity* same = find(states[i]);
     const bool is_same = same != nullptr && (ids.empty() || ids[i] == same->tid);
-    identities.push_back(is_same ? *same
-                                 : Identity{states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : ""});
+    identities.push_back(
+        is_same ? *same : Identity{states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : "", ""});
   }
   stacks_.Keep(alive);
   identities_ = std::move(identities);
   last_states_ = std::move(interpreters);
+  looks_for_names_left_ = kLooksForNames;
   return {};
+}
+
+void Interpreter::UpdatePythonNames() {
+  const auto has_name = [](const Identity& identity) { return !identity.python_name.empty(); };
+  if (looks_for_names_left_ == 0 || std::all_of(identities_.begin(), identities_.end(), has_name)) return;
+  --looks_for_names_left_;
+  std::size_t index = 0;
+  for (const InterpreterState& interpreter : last_states_) {
+    const ThreadNames names = ReadThreadNames(*memory_, location_, interpreter.address);
+    for (std::size_t i = 0; i < interpreter.threads.size(); ++i, ++index) {
+      Identity& identity = identities_[index];
+      if (const auto found = names.find(identity.state.pthread); found != names.end()) {
+        identity.python_name = found->second;
+      }
+    }
+  }
 }
 
 }  // namespace probing::cpython

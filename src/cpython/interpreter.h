@@ -26,6 +26,10 @@ struct ReadOptions {
   std::size_t max_depth = 4096;  // innermost frames kept
   int attempts = 20;             // per thread, before it is called torn
   bool locals = false;           // also the variables of each frame, as short texts
+  // A thread that runs too fast to be read is looked at from its own CPU, which it has to share for
+  // some ten microseconds meanwhile (process/shared_cpu.h). For those who ask once, not for samplers:
+  // it may take some milliseconds until it is our turn there.
+  bool share_cpu = false;
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
   Changes changes = Changes::kAll;
   // Asked just before a thread's stack would be read (everything else is known by then); true
@@ -56,10 +60,16 @@ class Interpreter {
     ThreadState state;
     pid_t tid = 0;
     std::string name;
+    std::string python_name;
   };
+
+  Stack ReadStack(const Identity& identity, const ReadOptions& options);
 
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();
+
+  // A thread has a state before it has a name in Python, and some never get one.
+  void UpdatePythonNames();
 
   pid_t pid_;
   std::unique_ptr<const process::Memory> memory_;
@@ -67,6 +77,7 @@ class Interpreter {
   StackReader stacks_;
   std::vector<InterpreterState> last_states_;
   std::vector<Identity> identities_;  // of all threads in last_states_, in their order
+  int looks_for_names_left_ = 0;
 };
 
 }  // namespace probing::cpython

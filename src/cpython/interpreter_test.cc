@@ -31,7 +31,7 @@ void ReadEverything(const FakeMemory& memory, const Location& location, std::mt1
   StackReader stacks(memory, location);
   for (int i = 0; i < 20; ++i) {
     const RemoteAddress thread{FakeMemory::kBase + random() % kSize / 8 * 8};
-    EXPECT_LE(stacks.Read(thread, 64, 2).frames.size(), 64U);
+    EXPECT_LE(stacks.Read(thread, {.max_depth = 64, .attempts = 2}).frames.size(), 64U);
   }
 }
 

@@ -8,6 +8,13 @@
 
 namespace probing::cpython {
 
+enum class Attributes : std::uint8_t {
+  kInDict,    // up to 3.10: in a dict, and that is where the class says
+  kPointers,  // 3.11: a pointer to values, one to a dict
+  kTagged,    // 3.12: one pointer for both, odd when it is to values
+  kInline,    // since 3.13: values in the object, and a pointer to a dict which is mostly null
+};
+
 struct ObjectLayout {
   std::uint32_t type = 8;
   std::uint32_t value = 16;  // the first field: a float's number, a list's size, a cell's content
@@ -16,11 +23,16 @@ struct ObjectLayout {
   std::uint32_t type_name = 24;      // a C string
   std::uint32_t type_flags = 168;
   std::uint32_t type_dict = 264;
+  std::uint32_t type_dict_offset = 288;  // where objects of this class have their `__dict__`, up to 3.10
+  std::uint32_t type_keys = kAbsent;     // since 3.11: the names of attributes that objects of it share
   // Since 3.12 the lowest bits of the first field of an int are its sign, not that of its size.
   bool int_has_tag = false;
   // Since 3.11 a table of keys has another head, and no hashes when all keys are str.
   bool dict_keys_have_kind = false;
   std::uint32_t dict_values = 0;  // before the values of a dict that shares its keys with others
+  // Since 3.11 the attributes of an object may be in front of it, or (3.13) behind its head.
+  Attributes attributes = Attributes::kInDict;
+  std::uint32_t managed_dict_before = 24;  // bytes from the object back to its `__dict__`
 
   static ObjectLayout Of(const Location& location) {
     const int minor = location.version.minor;
@@ -32,6 +44,14 @@ struct ObjectLayout {
     layout.type_name = layout.value + 8;
     layout.type_flags = layout.value + 152;
     layout.type_dict = layout.value + 248;
+    layout.type_dict_offset = layout.value + 272;
+    if (minor >= 11) {
+      layout.type_keys = layout.value + (minor == 11 ? 856 : 864);
+      layout.attributes = minor == 11   ? Attributes::kPointers
+                          : minor == 12 ? Attributes::kTagged
+                                        : Attributes::kInline;
+      if (location.offsets.free_threaded) layout.managed_dict_before = 8;
+    }
     layout.int_has_tag = minor >= 12;
     layout.dict_keys_have_kind = minor >= 11;
     layout.dict_values = minor >= 13 ? 8 : 0;

@@ -40,6 +40,7 @@ constexpr void SetLocalNames(Offsets& o, std::uint32_t first) {
 
 constexpr Offsets Python36() {
   Offsets o = Base(6);
+  o.interpreter.modules = 16;
   o.thread.thread_id = 152;
   o.frame.generator = 112;
   o.frame.executing = 132;
@@ -52,6 +53,7 @@ constexpr Offsets Python36() {
 
 constexpr Offsets Python37() {
   Offsets o = Base(7);
+  o.interpreter.modules = 40;
   o.runtime = {.interpreters_head = 24, .current_thread = 1480};
   o.thread.thread_id = 176;
   o.frame.generator = 96;
@@ -65,6 +67,7 @@ constexpr Offsets Python37() {
 
 constexpr Offsets Python38() {
   Offsets o = Base(8);
+  o.interpreter.modules = 56;
   o.runtime = {.interpreters_head = 32, .current_thread = 1368};
   o.thread.thread_id = 176;
   o.frame.generator = 96;
@@ -78,12 +81,14 @@ constexpr Offsets Python38() {
 
 constexpr Offsets Python39() {
   Offsets o = Python38();
+  o.interpreter.modules = 856;
   o.runtime.current_thread = 568;
   return o;
 }
 
 constexpr Offsets Python310() {
   Offsets o = Base(10);
+  o.interpreter.modules = 856;
   o.runtime = {.interpreters_head = 32, .current_thread = 568};
   o.thread.thread_id = 176;
   o.frame.generator = 88;
@@ -100,6 +105,7 @@ constexpr Offsets Python310() {
 constexpr Offsets Python311() {
   Offsets o = Base(11);
   o.runtime = {.interpreters_head = 40, .current_thread = 576};
+  o.interpreter.modules = 888;
   o.interpreter.threads_head = 16;
   o.thread.thread_id = 152;
   o.thread.native_thread_id = 160;
@@ -124,6 +130,7 @@ constexpr Offsets Python312() {
   Offsets o = Base(12);
   o.runtime.interpreters_head = 40;
   o.interpreter.threads_head = 72;
+  o.interpreter.modules = 944;
   o.interpreter.gil = 384;
   o.gil = {.last_holder = 8, .locked = 16};
   o.thread.thread_id = 136;

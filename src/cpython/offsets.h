@@ -30,7 +30,8 @@ struct Offsets {
   struct Interpreter {
     std::uint32_t next = 0;
     std::uint32_t threads_head = kAbsent;
-    std::uint32_t gil = kAbsent;  // since 3.12: pointer to the GIL this interpreter uses
+    std::uint32_t gil = kAbsent;      // since 3.12: pointer to the GIL this interpreter uses
+    std::uint32_t modules = kAbsent;  // pointer to the dict sys.modules
   } interpreter;
   struct Gil {
     std::uint32_t last_holder = kAbsent;

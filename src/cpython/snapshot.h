@@ -36,8 +36,9 @@ struct EvalLoop {
 };
 
 struct Thread {
-  pid_t tid = 0;     // as this process sees it; 0 when it could not be found out
-  std::string name;  // the kernel's, at most 15 bytes
+  pid_t tid = 0;            // as this process sees it; 0 when it could not be found out
+  std::string name;         // the kernel's, at most 15 bytes
+  std::string python_name;  // threading's, of any length; empty for a thread it does not know
   bool has_gil = false;
   std::vector<Frame> frames;    // innermost first; a generator or coroutine is where it is resumed
   std::vector<EvalLoop> loops;  // innermost first; together they have all frames

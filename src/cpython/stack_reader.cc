@@ -1,8 +1,10 @@
 #include "cpython/stack_reader.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
+#include "base/clock.h"
 #include "cpython/line_table.h"
 
 namespace probing::cpython {
@@ -13,17 +15,22 @@ using process::RemoteAddress;
 
 constexpr std::int64_t kMaxBytecodeBytes = 1 << 30;
 constexpr int kConfirmations = 5;  // how often a doubtful stack must be seen, and nothing else
+// Sweeps that must agree with the first. A loop comes back to where it was: one may agree by chance.
+constexpr int kSecondSweeps = 2;
+// Between two looks from the thread's own CPU it has to run a little: doubled each time, up to a limit.
+constexpr std::int64_t kFirstPauseUs = 20;
+constexpr std::int64_t kMaxPauseUs = 1000;
 
 Error Changed(const char* what) {
   return {Code::kFailed, std::string("the stack changed while it was read: ") + what, ""};
 }
 
-// The innermost frame runs; the others wait in a call, so their position must stand still.
-bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b) {
+// The frames from `first_still` on wait in a call, so their position must stand still.
+bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b, std::size_t first_still) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].code != b[i].code || a[i].owner != b[i].owner) return false;
-    if (i > 0 && a[i].instruction != b[i].instruction) return false;
+    if (i >= first_still && a[i].instruction != b[i].instruction) return false;
   }
   return true;  // where the frames are and how they are linked was checked by both sweeps
 }
@@ -37,13 +44,19 @@ StackReader::StackReader(const Memory& memory, const Location& location)
       codes_(memory, location),
       locals_(memory, location) {}
 
-Stack StackReader::Read(RemoteAddress thread, std::size_t max_depth, int attempts) {
+Stack StackReader::Read(RemoteAddress thread, const StackOptions& options) {
   int doubtful = 0;
-  for (int i = 0; i < attempts; ++i) {
-    auto attempt = TryToRead(thread, max_depth);
+  std::int64_t pause_us = kFirstPauseUs;
+  for (int i = 0; i < options.attempts; ++i) {
+    if (options.cpu != nullptr && i > 0) {
+      if (!options.cpu->CanEver()) break;
+      SleepUs(pause_us);
+      pause_us = std::min(2 * pause_us, kMaxPauseUs);
+    }
+    auto attempt = TryToRead(thread, options);
     if (!attempt.ok()) continue;
     if (attempt->is_doubtful) ++doubtful;
-    const bool confirmed = doubtful == i + 1 && (doubtful == kConfirmations || doubtful == attempts);
+    const bool confirmed = doubtful == i + 1 && (doubtful == kConfirmations || doubtful == options.attempts);
     if (!attempt->is_doubtful || confirmed) return std::move(attempt->stack);
   }
   Stack torn;
@@ -57,21 +70,25 @@ void StackReader::Keep(const std::vector<RemoteAddress>& threads) {
   std::erase_if(places_, [&](const auto& entry) { return !alive.contains(entry.first); });
 }
 
-Result<StackReader::Attempt> StackReader::TryToRead(RemoteAddress thread, std::size_t max_depth) {
+Result<StackReader::Attempt> StackReader::TryToRead(RemoteAddress thread, const StackOptions& options) {
   ChainPlaces& places = places_[thread.address];
+  if (options.cpu != nullptr && !options.cpu->Enter()) return Changed("the thread's CPU");
   auto first = chains_.Sweep(thread, places);
   if (!first.ok()) {
-    ASSIGN_OR_RETURN(places, chains_.Walk(thread, max_depth, places));
+    ASSIGN_OR_RETURN(places, chains_.Walk(thread, options.max_depth, places));
     first = chains_.Sweep(thread, places);
     if (!first.ok()) return std::move(first.error());
   }
   Attempt attempt;
   attempt.stack.truncated = places.truncated;
   attempt.is_doubtful = first->empty() || (!places.truncated && first->back().is_generator);
-  // Code objects are read between the two sweeps: while the chain stands they are alive.
+  // Code objects are read between the sweeps: while the chain stands they are alive.
   RETURN_IF_ERROR(Describe(*first, attempt.stack));
-  ASSIGN_OR_RETURN(const auto second, chains_.Sweep(thread, places));
-  if (!IsSameChain(*first, second)) return Changed("frames");
+  for (int i = 0; i < kSecondSweeps; ++i) {
+    ASSIGN_OR_RETURN(const auto again, chains_.Sweep(thread, places));
+    if (!IsSameChain(*first, again, options.must_stand_still ? 0 : 1)) return Changed("frames");
+  }
+  if (options.cpu != nullptr && !options.cpu->StoodStill()) return Changed("the thread ran");
   return attempt;
 }
 

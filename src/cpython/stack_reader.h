@@ -1,9 +1,10 @@
 // Reads one thread's stack while that thread runs.
 //
-// The chain of frames is read twice. Where both readings agree on every pointer and on every
-// position but the innermost, the chain was like that at the moment between them; otherwise it
+// The chain of frames is read several times. Where all readings agree on every pointer and on every
+// position but the innermost, the chain was like that at the moments between them; otherwise it
 // is read again, a bounded number of times. A stack that never settles is reported as torn,
-// never as a guess.
+// never as a guess. A thread that calls and returns all the time settles only while it waits for a
+// CPU: StackOptions::cpu makes such moments.
 #pragma once
 
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "cpython/frame_chain.h"
 #include "cpython/locals.h"
 #include "cpython/snapshot.h"
+#include "process/shared_cpu.h"
 
 namespace probing::cpython {
 
@@ -24,13 +26,21 @@ struct Stack {
   bool truncated = false;
 };
 
+struct StackOptions {
+  std::size_t max_depth = 4096;
+  int attempts = 20;
+  bool must_stand_still = false;  // the innermost position has to agree as well
+  // Where to read from, if anywhere: what the thread did meanwhile is no stack then.
+  process::SharedCpu* cpu = nullptr;
+};
+
 // Not thread-safe. Lifetime: `memory` must outlive it.
 class StackReader {
  public:
   StackReader(const process::Memory& memory, const Location& location);
 
   // `thread` is the address of a PyThreadState.
-  Stack Read(process::RemoteAddress thread, std::size_t max_depth, int attempts);
+  Stack Read(process::RemoteAddress thread, const StackOptions& options);
 
   // Adds the variables of the frames of a stack that was just read. Those of frames that went on
   // meanwhile are left out. Call BeginLocals() before, once for all threads.
@@ -48,7 +58,7 @@ class StackReader {
     bool is_doubtful = false;
   };
 
-  Result<Attempt> TryToRead(process::RemoteAddress thread, std::size_t max_depth);
+  Result<Attempt> TryToRead(process::RemoteAddress thread, const StackOptions& options);
   Result<void> Describe(const std::vector<RawFrame>& chain, Stack& stack);
   Result<std::int64_t> PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const;
 

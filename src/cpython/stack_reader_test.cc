@@ -60,7 +60,7 @@ class FakePython : public testing::Test {
 TEST_F(FakePython, AStackIsReadInnermostFirst) {
   const RemoteAddress outer = MakeFrame(MakeCode("outer", 10), 0, {});
   SetInnermost(MakeFrame(MakeCode("inner", 20), 5, outer));
-  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 3);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 3});
   ASSERT_EQ(stack.frames.size(), 2U);
   EXPECT_EQ(stack.frames[0].function, "inner");
   EXPECT_EQ(stack.frames[0].line, 22);
@@ -71,7 +71,7 @@ TEST_F(FakePython, AStackIsReadInnermostFirst) {
 }
 
 TEST_F(FakePython, AThreadWithoutFramesIsNotTorn) {
-  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 3);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 3});
   EXPECT_TRUE(stack.frames.empty());
   EXPECT_FALSE(stack.torn);
 }
@@ -81,7 +81,7 @@ TEST_F(FakePython, TheInnermostFramesAreKeptWhenThereAreTooMany) {
   RemoteAddress frame;
   for (int i = 0; i < 50; ++i) frame = MakeFrame(code, i % 8, frame);
   SetInnermost(frame);
-  const Stack stack = StackReader(memory_, location_).Read(thread_, 10, 3);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, {.max_depth = 10, .attempts = 3});
   EXPECT_EQ(stack.frames.size(), 10U);
   EXPECT_TRUE(stack.truncated);
 }
@@ -90,26 +90,27 @@ TEST_F(FakePython, FramesInACircleAreTornNotEndless) {
   const RemoteAddress first = MakeFrame(MakeCode("f", 1), 0, {});
   memory_.Write(first + location_.offsets.frame.previous, first);
   SetInnermost(first);
-  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 4096, 3).torn);
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, {.max_depth = 4096, .attempts = 3}).torn);
 }
 
 TEST_F(FakePython, AChainThatEndsInAFrameThatWasLeftIsTorn) {
   const RemoteAddress left = MakeFrame(MakeCode("left", 1), 0, {});
   memory_.Write(left + location_.offsets.frame.executing, std::int8_t{1});  // FRAME_RETURNED
   SetInnermost(left);
-  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 100, 10).torn);
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 10}).torn);
 }
 
 TEST_F(FakePython, AGeneratorThatStaysWithoutACallerIsBelieved) {
   const RemoteAddress generator = MakeFrame(MakeCode("generator", 1), 0, {});
   memory_.Write(generator + location_.offsets.frame.generator, std::uint64_t{1});
   SetInnermost(generator);
-  EXPECT_EQ(StackReader(memory_, location_).Read(thread_, 100, 10).frames.size(), 1U);
+  EXPECT_EQ(StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 10}).frames.size(),
+            1U);
 }
 
 TEST_F(FakePython, AFrameWithoutCodeIsTorn) {
   SetInnermost(MakeFrame(memory_.Allocate(256), 0, {}));
-  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, 100, 3).torn);
+  EXPECT_TRUE(StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 3}).torn);
 }
 
 TEST_F(FakePython, ACallerThatMovesAllTheTimeIsTorn) {
@@ -118,7 +119,7 @@ TEST_F(FakePython, ACallerThatMovesAllTheTimeIsTorn) {
   memory_.before_read = [&, n = 0]() mutable {
     memory_.Write(outer + location_.offsets.frame.instruction, std::int32_t{n++});
   };
-  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 5);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 5});
   EXPECT_TRUE(stack.torn);
   EXPECT_TRUE(stack.frames.empty());
 }
@@ -130,7 +131,7 @@ TEST_F(FakePython, AStackThatSettlesIsReadAgainUntilItDoes) {
   memory_.before_read = [&, reads = 0]() mutable {
     if (++reads < 30) SetInnermost(reads % 2 == 0 ? inner : outer);
   };
-  const Stack stack = StackReader(memory_, location_).Read(thread_, 100, 20);
+  const Stack stack = StackReader(memory_, location_).Read(thread_, {.max_depth = 100, .attempts = 20});
   EXPECT_FALSE(stack.torn);
   EXPECT_FALSE(stack.frames.empty());
 }
@@ -139,9 +140,9 @@ TEST_F(FakePython, ACodeObjectThatTookThePlaceOfAnotherIsNoticed) {
   const RemoteAddress code = MakeCode("before", 1);
   SetInnermost(MakeFrame(code, 0, {}));
   StackReader reader(memory_, location_);
-  EXPECT_EQ(reader.Read(thread_, 100, 3).frames.at(0).function, "before");
+  EXPECT_EQ(reader.Read(thread_, {.max_depth = 100, .attempts = 3}).frames.at(0).function, "before");
   memory_.Write(code + location_.offsets.code.name, MakeStr("after"));
-  EXPECT_EQ(reader.Read(thread_, 100, 3).frames.at(0).function, "after");
+  EXPECT_EQ(reader.Read(thread_, {.max_depth = 100, .attempts = 3}).frames.at(0).function, "after");
 }
 
 }  // namespace

@@ -282,6 +282,12 @@ Answer GetSamples(Daemon& daemon, const server::Request& request) {
   co_return daemon.sampling.Samples(*pid);
 }
 
+asio::awaitable<Result<server::Content>> PostQuery(Daemon& daemon, const server::Request& request) {
+  const Result<std::optional<pid_t>> pid = TargetOf(request);
+  if (!pid.ok()) co_return pid.error();
+  co_return co_await daemon.queries.Answer(request, *pid);
+}
+
 asio::awaitable<void> ShutDownSoon(Daemon& daemon) {
   asio::steady_timer answered(daemon.io, 20ms);  // whoever asked should read the answer
   co_await answered.async_wait(asio::use_awaitable);
@@ -307,6 +313,8 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   router.Add("POST", wire::kProfileRoute,
              [&](const Request& request) { return PostProfile(daemon, request); });
   router.Add("GET", wire::kSamplesRoute, [&](const Request& request) { return GetSamples(daemon, request); });
+  router.AddContent("POST", wire::kQueryRoute,
+                    [&](const Request& request) { return PostQuery(daemon, request); });
   router.Add("POST", wire::kShutdownRoute, [&](const Request&) { return PostShutdown(daemon); });
 }
 

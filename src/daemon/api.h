@@ -4,6 +4,7 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 
+#include "daemon/queries.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
 #include "server/router.h"
@@ -16,6 +17,7 @@ struct Daemon {
   boost::asio::io_context& io;
   Targets& targets;
   Sampling& sampling;
+  Queries& queries;
   wire::Settings& settings;
   std::int64_t started_ns;  // MonotonicNs
   std::function<void()> shutdown;

@@ -8,15 +8,12 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "process/maps.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
 namespace {
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 bool IsProbeSocket(std::string_view name) {
   return name.ends_with(".sock") && IsNumber(name.substr(0, name.size() - 5));

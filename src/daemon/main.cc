@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "daemon/api.h"
 #include "daemon/log.h"
+#include "observe/stacks/stack_tables.h"
+#include "query/worker.h"
 #include "server/http_server.h"
 #include "wire/rendezvous.h"
 
@@ -112,7 +114,8 @@ int Run() {
   asio::io_context io(1);
   Targets targets(io);
   Sampling sampling(io, targets);
-  Daemon daemon{io, targets, sampling, settings, MonotonicNs(), [&io] { io.stop(); }};
+  Queries queries(io, targets, sampling, settings);
+  Daemon daemon{io, targets, sampling, queries, settings, MonotonicNs(), [&io] { io.stop(); }};
   server::Router router;
   AddRoutes(router, daemon);
   server::HttpServer server(io, router);
@@ -140,6 +143,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
     std::puts("probingd " PROBING_VERSION);
     return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--query-worker") == 0) {
+    return probing::query::RunWorker(probing::observe::StackSources());
   }
   if (argc > 1) {
     std::fputs(

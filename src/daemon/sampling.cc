@@ -131,6 +131,12 @@ Result<Json> Sampling::Samples(pid_t pid) const {
   return answer;
 }
 
+void Sampling::Look(pid_t pid, const std::function<void(const flame::Profile&)>& look) const {
+  const auto found = continuous_.find(pid);
+  if (found == continuous_.end()) return;
+  found->second.sampler.Look([&](const observe::Recorder& recorder) { look(recorder.profile()); });
+}
+
 std::size_t Sampling::running() const {
   return static_cast<std::size_t>(
       std::count_if(continuous_.begin(), continuous_.end(),

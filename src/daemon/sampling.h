@@ -34,6 +34,9 @@ class Sampling {
   boost::asio::awaitable<Result<server::Json>> Record(pid_t pid, const server::Json& request);
   Result<server::Json> Samples(pid_t pid) const;
 
+  // Shows what was sampled of a target so far; does nothing when it is not sampled.
+  void Look(pid_t pid, const std::function<void(const flame::Profile&)>& look) const;
+
   // From now on: starts what the environment of new targets asks for, forgets what ended.
   void Watch();
 

@@ -13,6 +13,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <charconv>
 
 #include "base/scoped_fd.h"
 #include "daemon/discovery.h"
@@ -36,10 +37,21 @@ std::string UserName(uid_t uid) {
   return entry != nullptr ? entry->pw_name : std::to_string(uid);
 }
 
+// What torchrun, mpirun and Slurm tell the processes they start.
+std::optional<std::int64_t> RankOf(pid_t pid) {
+  for (const char* variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const Result<std::string> text = process::StartupEnvironment(pid, variable);
+    std::int64_t rank = 0;
+    if (!text.ok() || text->empty()) continue;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), rank);
+    if (error == std::errc() && end == text->data() + text->size()) return rank;
+  }
+  return std::nullopt;
+}
+
 bool IsAlive(const Target& target) {
   const Result<process::Status> status = process::ReadStatus(target.pid);
-  return status.ok() && status->start_ticks == target.start_ticks && status->state != 'Z' &&
-         status->state != 'X';
+  return status.ok() && status->start_ticks == target.start_ticks && !status->ended();
 }
 
 asio::awaitable<void> Sleep(asio::io_context& io, std::chrono::milliseconds duration) {
@@ -79,6 +91,7 @@ Result<void> Targets::Attach(pid_t pid) {
   target->start_ticks = status.start_ticks;
   target->user = UserName(status.effective_uid);
   target->command = process::CommandLine(pid);
+  target->rank = RankOf(pid);
   target->link = std::move(link);
   target->link.OnGone([this, weak = std::weak_ptr(target)] {
     if (const TargetPtr gone = weak.lock()) asio::co_spawn(io_, Bury(gone), asio::detached);

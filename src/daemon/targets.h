@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/scoped_fd.h"
 #include "daemon/probe_link.h"
 
 namespace probing::daemon {
@@ -36,10 +38,14 @@ struct Target {
   std::string version;  // of the probe
   std::string python;   // "" while the process has none
   std::string how;      // injected, preload, import
+  std::optional<std::int64_t> rank;  // as its launcher says (RANK)
   std::int64_t started_ns = 0;
   std::uint64_t start_ticks = 0;
   std::chrono::steady_clock::time_point attached = std::chrono::steady_clock::now();
   ProbeLink link;
+  // Memory files with its rows: the probe's own, and the one this daemon writes about it. They
+  // outlive the target.
+  std::vector<std::shared_ptr<const ScopedFd>> ring_fds;
 };
 
 class Targets {

@@ -76,6 +76,18 @@ Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const
   return thread.WriteSignalMask(signal_mask);
 }
 
+// After the thread was sent to start the helper. The helper inherits the mask: no signal of the
+// job's may be handled there; signals for this thread wait until the way back unblocks them.
+Result<void> FollowThrough(TracedThread& thread, const EntryPoints& points, Verdict verdict,
+                           const user_regs_struct& original, std::uint64_t signal_mask,
+                           const Deadline& deadline) {
+  RETURN_IF_ERROR(thread.WriteSignalMask(kAllSignals));
+  if (verdict == Verdict::kTimedWait) {
+    RETURN_IF_ERROR(ReturnByHand(thread, points, original, signal_mask, deadline));
+  }
+  return thread.Detach();
+}
+
 enum class Outcome : std::uint8_t { kStarted, kNotSafe };
 
 Result<Outcome> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& points, std::uint64_t sleep_us,
@@ -115,13 +127,9 @@ Result<Outcome> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& po
   call.orig_rax = static_cast<std::uint64_t>(-1);  // no system call to restart
   call.eflags &= ~(kDirectionFlag | kTrapFlag);
   RETURN_IF_ERROR(thread.WriteRegisters(call));
-  // From here on the thread comes back by itself. The helper inherits the mask: no signal of the
-  // job's may be handled there; signals for this thread wait until the way back unblocks them.
-  RETURN_IF_ERROR(thread.WriteSignalMask(kAllSignals));
-  if (verdict == Verdict::kTimedWait) {
-    RETURN_IF_ERROR(ReturnByHand(thread, points, original, state.signal_mask, deadline));
-  }
-  RETURN_IF_ERROR(thread.Detach());
+  // From here on the thread comes back by itself and the helper starts, so nothing below may lead
+  // to a second try: what fails here shows when the helper is looked for.
+  (void)FollowThrough(thread, points, verdict, original, state.signal_mask, deadline);
   return Outcome::kStarted;
 }
 

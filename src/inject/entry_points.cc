@@ -113,8 +113,13 @@ Result<EntryPoints> FindEntryPoints(const Memory& memory, const Maps& maps) {
                                     [&](const Maps::Object& o) { return IsLibrary(o.path, stem); });
     if (found == objects.end()) continue;
     if (stem == "libc") libc_object = &*found;
-    ASSIGN_OR_RETURN(ElfImage image, ElfImage::Load(memory, {found->base}));
-    images.push_back(std::move(image));
+    Result<ElfImage> image = ElfImage::Load(memory, {found->base});
+    // The smaller two may go while we look, as those that a probe brought do when it leaves.
+    if (image.ok()) {
+      images.push_back(std::move(*image));
+    } else if (stem == "libc") {
+      return image.error();
+    }
   }
   if (libc_object == nullptr) return Error{Code::kFailed, "no GNU C library in the process", ""};
 

@@ -40,7 +40,7 @@ Check Failed(std::string name, Code code, std::string message, std::string hint)
 
 Check CheckKind(const Status& status) {
   const std::string who = ProcessText(status.pid);
-  if (status.state == 'Z' || status.state == 'X') {
+  if (status.ended()) {
     return Failed("process", Code::kNotFound, who + " is a zombie: it has ended",
                   "its parent, process " + std::to_string(status.parent) + ", has not collected it yet");
   }
@@ -228,7 +228,10 @@ std::vector<Check> ExamineHost() {
 
 Result<void> Preflight(pid_t pid) {
   for (const Check& check : Examine(pid)) {
-    if (!check.passed) return check.error;
+    if (check.passed) continue;
+    // Of a process that is just ending nothing can be read; that is no matter of rights.
+    const bool about_rights = check.error.code == Code::kPermission;
+    return about_rights && !process::IsAlive(pid) ? process::EndedMeanwhile(pid) : check.error;
   }
   return {};
 }

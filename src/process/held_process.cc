@@ -18,7 +18,7 @@ bool IsStoppedByJobControl(pid_t pid) {
 // A thread that has ended stays in the list for a while, the main thread until all have ended.
 bool HasEnded(pid_t tid) {
   const auto status = ReadStatus(tid);
-  return !status.ok() || status->state == 'Z' || status->state == 'X';
+  return !status.ok() || status->ended();
 }
 
 void LetGo(TracedThread& thread) {

@@ -118,6 +118,15 @@ Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable, c
   return Error{Code::kNotFound, variable + " is not set", ""};
 }
 
+bool IsAlive(pid_t pid) {
+  const Result<Status> status = ReadStatus(pid);
+  return status.ok() && !status->ended();
+}
+
+Error EndedMeanwhile(pid_t pid) {
+  return Error{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
+}
+
 Result<std::vector<pid_t>> ListThreads(pid_t pid, const std::string& proc_root) {
   ASSIGN_OR_RETURN(const auto names, ListDirectory(ProcPath(proc_root, pid, "task")));
   std::vector<pid_t> threads;

@@ -29,10 +29,18 @@ struct Status {
 
   // The pid this process has for itself.
   pid_t own_pid() const { return ns_pids.empty() ? pid : ns_pids.back(); }
+
+  // It has ended; only its parent has not noticed yet.
+  bool ended() const { return state == 'Z' || state == 'X'; }
 };
 
 // kNotFound when there is no such process.
 Result<Status> ReadStatus(pid_t pid, const std::string& proc_root = "/proc");
+
+bool IsAlive(pid_t pid);
+
+// What there is to say when a process ended while it was being worked on.
+Error EndedMeanwhile(pid_t pid);
 
 // The command line with spaces between the words; the name in brackets when there is none.
 std::string CommandLine(pid_t pid, const std::string& proc_root = "/proc");

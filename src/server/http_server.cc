@@ -96,9 +96,9 @@ struct HttpServer::Session {
 
       http::response<http::string_body> response(static_cast<http::status>(answer.http_status), 11);
       response.set(http::field::server, "probingd/" PROBING_VERSION);
-      response.set(http::field::content_type, "application/json");
+      response.set(http::field::content_type, answer.content.type);
       response.keep_alive(keep_alive);
-      response.body() = std::move(answer.json);
+      response.body() = std::move(answer.content.body);
       response.prepare_payload();
       const auto [write_error, written_bytes] = co_await http::async_write(socket, response, kAwait);
       if (write_error || !keep_alive) co_return;

@@ -6,10 +6,14 @@
 #include "wire/contract.h"
 
 namespace probing::server {
+namespace asio = boost::asio;
+
 namespace {
 
 // Bytes of a target may be anything; JSON is UTF-8.
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+Content ToContent(const Json& json) {
+  return {"application/json", json.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
 
 std::string DecodePercent(std::string_view text) {
   std::string decoded;
@@ -29,10 +33,19 @@ std::string DecodePercent(std::string_view text) {
 }  // namespace
 
 void Router::Add(std::string_view method, std::string_view path, Handler handler) {
+  AddContent(method, path,
+             [handler = std::move(handler)](const Request& request) -> asio::awaitable<Result<Content>> {
+               const Result<Json> answer = co_await handler(request);
+               if (!answer.ok()) co_return answer.error();
+               co_return ToContent(*answer);
+             });
+}
+
+void Router::AddContent(std::string_view method, std::string_view path, ContentHandler handler) {
   handlers_[{std::string(path), std::string(method)}] = std::move(handler);
 }
 
-boost::asio::awaitable<Response> Router::Dispatch(const Request& request) const {
+asio::awaitable<Response> Router::Dispatch(const Request& request) const {
   const auto found = handlers_.find(std::pair(request.path, request.method));
   if (found == handlers_.end()) {
     const auto other = handlers_.lower_bound(std::pair(request.path, std::string()));
@@ -46,9 +59,9 @@ boost::asio::awaitable<Response> Router::Dispatch(const Request& request) const 
   // A handler that throws has a bug; it costs its own request and nothing else.
   std::string problem;
   try {
-    Result<Json> answer = co_await found->second(request);
+    Result<Content> answer = co_await found->second(request);
     if (!answer.ok()) co_return ErrorResponse(answer.error());
-    co_return Response{200, Dump(*answer)};
+    co_return Response{200, std::move(*answer)};
   } catch (const boost::system::system_error&) {
     throw;  // the client has gone
   } catch (const std::exception& e) {
@@ -60,7 +73,7 @@ boost::asio::awaitable<Response> Router::Dispatch(const Request& request) const 
 Response ErrorResponse(const Error& error) {
   const Json body{
       {"error", {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
-  return {wire::HttpStatus(error.code), Dump(body)};
+  return {wire::HttpStatus(error.code), ToContent(body)};
 }
 
 void ParseUrl(std::string_view url, Request& request) {

@@ -1,4 +1,4 @@
-// Routes of the HTTP server: JSON in, JSON or an Error out.
+// Routes of the HTTP server: JSON in; JSON, another kind of content, or an Error out.
 //
 // A handler is a coroutine on the server's one thread. When its client goes away it is
 // cancelled: whatever it awaits ends with operation_aborted.
@@ -26,23 +26,30 @@ struct Request {
   Json body;                                 // an object; empty when there was no body
 };
 
+struct Content {
+  std::string type;  // as Content-Type names it
+  std::string body;
+};
+
 struct Response {
   int http_status = 200;
-  std::string json;
+  Content content;
 };
 
 using Handler = std::function<boost::asio::awaitable<Result<Json>>(const Request&)>;
+using ContentHandler = std::function<boost::asio::awaitable<Result<Content>>(const Request&)>;
 
 class Router {
  public:
   void Add(std::string_view method, std::string_view path, Handler handler);
+  void AddContent(std::string_view method, std::string_view path, ContentHandler handler);
 
   // Never throws except for cancellation; every failure is an answer.
   // Lifetime: router and request outlive the coroutine.
   boost::asio::awaitable<Response> Dispatch(const Request& request) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, Handler, std::less<>> handlers_;
+  std::map<std::pair<std::string, std::string>, ContentHandler, std::less<>> handlers_;
 };
 
 // The answer for an error, as wire/contract.h describes it.

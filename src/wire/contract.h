@@ -16,6 +16,8 @@
 //                                          weight counts periods
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
 //                                          thread_name, stack, on_cpu, has_gil, weight}]}
+//   POST query {target?, sql, format?, width?}  the rows, in that format: table, csv, json (default), jsonl,
+//                                          markdown, arrow, parquet
 //   POST shutdown                          {}
 //
 // All under /api/v1/. Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A
@@ -37,6 +39,7 @@ inline constexpr std::string_view kConfigRoute = "/api/v1/config";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
 inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
+inline constexpr std::string_view kQueryRoute = "/api/v1/query";
 inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 
 inline constexpr std::string_view kVersionHeader = "Probing-Version";

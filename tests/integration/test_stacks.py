@@ -68,6 +68,19 @@ def test_threads_have_the_ids_of_the_kernel(
         assert set(tids) == {thread["tid"] for thread in truth["threads"]}
 
 
+def test_threads_have_the_names_python_gives_them(
+    probing: harness.Cli, standing: Callable[..., Truth], python: str
+) -> None:
+    truth = standing("named_threads", python=python)
+    seen = backtrace(probing, truth["pid"])["threads"]
+    names = sorted(thread["name"] for thread in truth["threads"])
+    assert sorted(thread["thread_name"] for thread in seen) == names
+    assert seen[0]["thread_name"] == "MainThread"
+    assert all(thread["name"] for thread in seen), "the kernel's names are there too"
+    lines = probing("bt", "-t", truth["pid"]).expect(0).stdout.splitlines()
+    assert sorted(re.findall(r'^Thread \d+ "(.*)"', "\n".join(lines), re.M)) == names
+
+
 def test_the_holder_of_the_gil_is_named(probing: harness.Cli, target: StartTarget, python: str) -> None:
     held = target("gil_held", python=python)
 
@@ -99,20 +112,20 @@ def test_stacks_of_a_program_that_never_rests_are_possible_ones(
     calls = target("calls", python=python)
     calls.expect_progress()
     source = (harness.TARGETS / "target_calls.py").read_text().splitlines()
-    # How many of them settle depends on the machine; held for the moment, all do.
-    for options in [()] * 20 + [("--stop",)] * 10:
-        [thread] = backtrace(probing, calls.pid, *options)["threads"]
+    read = 0
+    for _ in range(20):
+        [thread] = backtrace(probing, calls.pid)["threads"]
         if thread["torn"]:
-            assert thread["frames"] == [] and not options
+            assert thread["frames"] == []
             continue
+        read += 1
         own = [frame for frame in thread["frames"] if frame["file"].endswith("target_calls.py")]
         names = [frame["func"] for frame in own]
         assert names[-2:] == ["loop", "<module>"]
-        if not options:
-            continue  # see "Known limits" in the CHANGELOG: a neighbour's line, once in some hundred stacks
         for callee, frame in zip(names, own[1:], strict=False):
             statement = " ".join(source[frame["lineno"] - 1 : frame["lineno"] + 1])
             assert re.search(rf"\b{callee}\b", statement), (callee, frame, thread["frames"])
+    assert read >= 18, "it is read from its own CPU, where it does not run meanwhile"
     calls.expect_progress()
 
 

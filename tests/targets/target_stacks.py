@@ -263,6 +263,33 @@ def threads():
 
 
 @scenario
+def named_threads():
+    # As many modules as a job with torch has, and every way in which an object keeps its attributes.
+    class Worker(threading.Thread):
+        def __init__(self, **options):
+            self.first = 1
+            super().__init__(**options)
+
+        def run(self):
+            return os.write(ready[1], b"."), os.read(gate[0], 1)
+
+    for i in range(5000):
+        sys.modules["made-up-%d" % i] = sys
+    ready = os.pipe()
+    names = ["plain", "größe", "変数-📦", "a name of more than fifteen bytes", "dict made", "many attributes"]
+    workers = [Worker(name=name, daemon=True) for name in names]
+    vars(workers[4])["more"] = 1
+    for i in range(100):
+        setattr(workers[5], "attribute_%d" % i, i)
+    for worker in workers:
+        worker.start()
+    for _ in names:
+        os.read(ready[0], 1)
+    workers[0].name = "renamed"
+    rendezvous()
+
+
+@scenario
 def forked():
     # As a DataLoader worker: the child of a fork that did not exec. It ends with its parent.
     pid = os.fork()

@@ -100,7 +100,10 @@ std::int64_t ProcessSampler::StartOfSample(const Watched& watched, bool has_gil,
 
 void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile) {
   Watched& watched = threads_[thread.tid];
-  if (!watched.id) watched.id = profile.AddThread({pid_, thread.tid, thread.name, name_});
+  if (!watched.id) {
+    const std::string& name = thread.python_name.empty() ? thread.name : thread.python_name;
+    watched.id = profile.AddThread({pid_, thread.tid, name, name_});
+  }
   watched.seen = true;
   if (!watched.due) return;
   const std::int64_t start_ns = StartOfSample(watched, thread.has_gil, tick, profile);

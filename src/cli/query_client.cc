@@ -1,0 +1,28 @@
+#include "cli/query_client.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/daemon_client.h"
+#include "wire/contract.h"
+
+namespace probing::cli {
+namespace {
+
+// 0: no terminal, so nothing has to be cut.
+int TerminalColumns() {
+  winsize size{};
+  return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+}  // namespace
+
+Result<std::string> Query(const Question& question) {
+  Json request{{"sql", question.sql}, {"format", question.format}};
+  if (question.target) request["target"] = *question.target;
+  if (question.format == "table") request["width"] = TerminalColumns();
+  // The daemon keeps the time (probing.query.timeout). ^C ends this command and with it the query.
+  return PostForBytes(std::string(wire::kQueryRoute), request, Patience::kEndless);
+}
+
+}  // namespace probing::cli

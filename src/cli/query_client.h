@@ -1,0 +1,22 @@
+// Asks probingd a question in SQL.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/command.h"
+
+namespace probing::cli {
+
+struct Question {
+  std::optional<pid_t> target;  // without one: all probed processes of this host
+  std::string sql;
+  std::string format = "table";  // table, csv, json, jsonl, arrow, parquet, markdown
+};
+
+// The result in that format. Tables are as wide as the terminal, or as they need to be.
+Result<std::string> Query(const Question& question);
+
+}  // namespace probing::cli

@@ -1,0 +1,135 @@
+#include "daemon/live_tables.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/clock.h"
+#include "flame/escape.h"
+
+namespace probing::daemon {
+namespace {
+
+using table::Rows;
+using table::Value;
+
+// Adds rows by the names of their columns; what the query does not want is not stored.
+class Builder {
+ public:
+  Builder(const table::Table& table, const std::vector<std::size_t>& columns)
+      : rows_(table::TypesOf(table, columns)) {
+    for (const std::size_t column : columns) names_.push_back(table.columns[column].name);
+  }
+
+  void Add(std::initializer_list<std::pair<std::string_view, Value>> row) {
+    std::vector<Value> values;
+    for (const std::string_view name : names_) {
+      const auto found =
+          std::find_if(row.begin(), row.end(), [&](const auto& value) { return value.first == name; });
+      values.push_back(found == row.end() ? Value() : found->second);
+    }
+    rows_.Add(std::move(values));
+  }
+
+  Rows Take() { return std::move(rows_); }
+
+ private:
+  std::vector<std::string_view> names_;
+  Rows rows_;
+};
+
+Value OrNull(const std::string& text) { return text.empty() ? Value() : Value(text); }
+
+void AddTargets(const Targets& targets, const table::Target* about, Builder& rows) {
+  for (const Target* target : targets.Shown()) {
+    if (about != nullptr && about->pid != target->pid) continue;
+    rows.Add({{"pid", std::int64_t{target->pid}},
+              {"name", target->command.substr(0, target->command.find(' '))},
+              {"state", std::string(TargetStateName(target->state))},
+              {"python", OrNull(target->python)},
+              {"version", OrNull(target->version)},
+              {"since", target->started_ns},
+              {"cmdline", target->command}});
+  }
+}
+
+void AddSettings(const wire::Settings& settings, Builder& rows) {
+  for (const auto& [setting, value] : settings.all()) {
+    rows.Add({{"name", std::string(setting->name)},
+              {"value", value},
+              {"default_value", std::string(setting->default_value)},
+              {"description", std::string(setting->description)}});
+  }
+}
+
+std::string Folded(const flame::Profile& profile, flame::StackId stack) {
+  std::string text;
+  for (const flame::FrameId id : profile.FramesOf(stack)) {
+    const flame::Frame& frame = profile.frames()[id];
+    if (!text.empty()) text += ';';
+    text += flame::CollapsedText(frame.function);
+    if (!frame.file.empty()) text += " (" + flame::CollapsedText(frame.file) + ")";
+  }
+  return text;
+}
+
+void AddSamples(const flame::Profile& profile, Builder& rows) {
+  const std::int64_t wall_offset_ns = WallNs() - MonotonicNs();
+  std::map<flame::StackId, std::string> texts;
+  for (const flame::Sample& sample : profile.samples()) {
+    auto text = texts.find(sample.stack);
+    if (text == texts.end()) text = texts.emplace(sample.stack, Folded(profile, sample.stack)).first;
+    rows.Add({{"timestamp", sample.start_ns + wall_offset_ns},
+              {"tid", std::int64_t{profile.threads()[sample.thread].tid}},
+              {"stack", text->second},
+              {"on_cpu", sample.on_cpu},
+              {"has_gil", sample.has_gil},
+              {"weight", static_cast<double>(profile.DurationNs(sample)) / 1e9}});
+  }
+}
+
+void AddFlame(const flame::Profile& profile, Builder& rows) {
+  struct Sums {
+    std::int64_t samples = 0, on_cpu = 0, has_gil = 0, ns = 0;
+  };
+  std::map<flame::StackId, Sums> stacks;
+  for (const flame::Sample& sample : profile.samples()) {
+    Sums& sums = stacks[sample.stack];
+    sums.samples += sample.ticks;
+    sums.on_cpu += sample.on_cpu ? sample.ticks : 0;
+    sums.has_gil += sample.has_gil ? sample.ticks : 0;
+    sums.ns += profile.DurationNs(sample);
+  }
+  for (const auto& [stack, sums] : stacks) {
+    rows.Add({{"stack", Folded(profile, stack)},
+              {"samples", sums.samples},
+              {"weight", static_cast<double>(sums.ns) / 1e9},
+              {"on_cpu", sums.on_cpu},
+              {"has_gil", sums.has_gil}});
+  }
+}
+
+}  // namespace
+
+Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, const table::Target* target,
+                        const std::vector<std::size_t>& columns) {
+  Builder rows(table, columns);
+  if (table.name == "probing.targets") {
+    AddTargets(state.targets, target, rows);
+  } else if (table.name == "probing.config") {
+    AddSettings(state.settings, rows);
+  } else if (table.name == "python.samples" || table.name == "python.flame") {
+    const bool folded = table.name == "python.flame";
+    state.sampling.Look(static_cast<pid_t>(target->pid), [&](const flame::Profile& profile) {
+      folded ? AddFlame(profile, rows) : AddSamples(profile, rows);
+    });
+  } else {
+    return Error{Code::kFailed, "nobody makes rows for " + std::string(table.name) + " yet", ""};
+  }
+  return rows.Take();
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,124 @@
+#include "observe/stacks/stack_tables.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cpython/interpreter.h"
+#include "flame/escape.h"
+#include "process/status.h"
+#include "process/thread_status.h"
+#include "table/registry.h"
+#include "table/rows.h"
+
+namespace probing::observe {
+namespace {
+
+using table::Rows;
+using table::Value;
+
+constexpr int kAttempts = 500;  // as `probing backtrace`: somebody asks once and wants an answer
+
+// Which columns a query wants, by name: both tables are read by the same code.
+class Wanted {
+ public:
+  Wanted(const table::Table& table, const std::vector<std::size_t>& columns) {
+    for (const std::size_t column : columns) names_.push_back(table.columns[column].name);
+  }
+  bool Has(std::string_view name) const {
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+  const std::vector<std::string_view>& names() const { return names_; }
+
+ private:
+  std::vector<std::string_view> names_;
+};
+
+Value OrNull(std::string text) { return text.empty() ? Value() : Value(std::move(text)); }
+
+Value LocalsAsJson(const cpython::Frame& frame) {
+  if (!frame.locals) return {};
+  std::string json = "{";
+  for (const cpython::Local& local : *frame.locals) {
+    if (json.size() > 1) json += ", ";
+    json += flame::JsonText(flame::ValidUtf8(local.name)) + ": " + flame::JsonText(flame::ValidUtf8(local.text));
+  }
+  return json + "}";
+}
+
+struct Place {
+  const cpython::Thread* thread;
+  const process::ThreadStatus* kernel;
+  const cpython::Frame* frame;
+  std::int64_t depth;
+};
+
+Value ValueOf(std::string_view column, const Place& at) {
+  if (column == "depth") return at.depth;
+  if (column == "func") return at.frame->function;
+  if (column == "file") return at.frame->file;
+  if (column == "lineno") return at.frame->line == 0 ? Value() : Value(std::int64_t{at.frame->line});
+  if (column == "frame_type") return std::string("Python");
+  if (column == "locals") return LocalsAsJson(*at.frame);
+  if (column == "tid") return std::int64_t{at.thread->tid};
+  if (column == "thread_name") return OrNull(at.thread->name);
+  if (column == "has_gil") return at.thread->has_gil;
+  if (column == "state") return std::string(process::StateName(at.kernel->state));
+  if (column == "wait_channel") return OrNull(at.kernel->wait_channel);
+  return {};
+}
+
+void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, Rows& rows) {
+  process::ThreadStatus kernel;
+  if (wanted.Has("state") || wanted.Has("wait_channel")) {
+    auto status = process::ReadThreadStatus(pid, thread.tid);
+    if (status.ok()) kernel = std::move(*status);
+  }
+  std::int64_t depth = 0;
+  for (const cpython::Frame& frame : thread.frames) {
+    std::vector<Value> row;
+    for (const std::string_view name : wanted.names())
+      row.push_back(ValueOf(name, {&thread, &kernel, &frame, depth}));
+    rows.Add(std::move(row));
+    ++depth;
+  }
+}
+
+enum class Threads : std::uint8_t { kMain, kAll };
+
+Result<Rows> ReadStacks(const table::Table& table, Threads which, const table::Target& target,
+                        const std::vector<std::size_t>& columns) {
+  const Wanted wanted(table, columns);
+  const auto pid = static_cast<pid_t>(target.pid);
+  Rows rows(table::TypesOf(table, columns));
+  if (!process::IsAlive(pid)) return rows;  // what it left behind is in crash.stacks
+  ASSIGN_OR_RETURN(cpython::Interpreter interpreter, cpython::Interpreter::Attach(pid));
+  cpython::ReadOptions options{.attempts = kAttempts, .locals = wanted.Has("locals")};
+  if (which == Threads::kMain) {
+    options.skip = [pid](const cpython::Thread& thread) { return thread.tid != pid; };
+  }
+  ASSIGN_OR_RETURN(const cpython::Snapshot snapshot, interpreter.Read(options));
+  for (const cpython::Thread& thread : snapshot.threads) {
+    if (!thread.skipped) AddThread(wanted, pid, thread, rows);
+  }
+  return rows;
+}
+
+std::shared_ptr<table::Source> MakeSource(std::string_view name, Threads which) {
+  const table::Table* table = table::FindTable(name);
+  return table::MakeRowsSource(
+      {.table = table,
+       .per_target = true,
+       .make = [table, which](const table::Target* target, const std::vector<std::size_t>& columns) {
+         return ReadStacks(*table, which, *target, columns);
+       }});
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<table::Source>> StackSources() {
+  return {MakeSource("python.backtrace", Threads::kMain), MakeSource("python.stacks", Threads::kAll)};
+}
+
+}  // namespace probing::observe

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzzers to tests/corpus: small valid inputs, made on this machine.
+
+Needs g++ and a python3; run it again when a fuzzer's format changes. Files that were added by hand
+(what once broke a reader) stay.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parent.parent / "tests/corpus"
+LIBRARY = """
+extern "C" { int _PyRuntime = 7; }
+extern "C" int f(int n) { volatile char room[200]; room[n] = 1; return n > 0 ? f(n - 1) + room[0] : 1; }
+namespace some::where { struct Thing { int call(int) const; }; int Thing::call(int n) const { return f(n); } }
+"""
+MAPS = b"""\
+55d0c0000000-55d0c0001000 r--p 00000000 fe:00 1234 /usr/bin/python3.11
+55d0c0001000-55d0c0002000 r-xp 00001000 fe:00 1234 /usr/bin/python3.11
+7f0000000000-7f0000021000 rw-p 00000000 00:00 0
+7f1000000000-7f1000001000 r--s 00000000 00:05 99 /memfd:a b (deleted)
+7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]
+"""
+STATUS = b"""\
+Name:\ta (name)\nState:\tS (sleeping)\nPPid:\t1\nTracerPid:\t0
+Uid:\t0\t0\t0\t0\nNSpid:\t100\t1\nThreads:\t3\nSeccomp:\t2\nSeccomp_filters:\t1
+x86_Thread_features:\tshstk
+"""
+STAT = b"17 (a) name) S 1 17 17 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 4711 1000 200\n"
+# As line_table_test.cc has them: Python 3.8, 3.10 and the start of one of 3.12.
+LINE_TABLES = (
+    "000202010201020102ff02fe04060801040108010e010e020801060102ff",
+    "020202010201020102ff04fe0806040108010c01080102ff02800c030601020106ff",
+    "8000e40809d80809dc0809d80c0df30302090af3050509068041f00c000e0ff200060512",
+)
+
+
+def write(fuzzer: str, name: str, content: bytes) -> None:
+    folder = CORPUS / fuzzer
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+def make_library(folder: Path, hash_style: str) -> bytes:
+    source, library = folder / "a.cc", folder / "a.so"
+    source.write_text(LIBRARY)
+    flags = ["-O1", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code,-z,max-page-size=4096"]
+    flags += ["-Wl,--build-id=none", f"-Wl,--hash-style={hash_style}"]
+    subprocess.run(["g++", *flags, "-o", str(library), str(source)], check=True)
+    return library.read_bytes()
+
+
+def make_core() -> bytes:
+    """One page of memory, one thread, one mapped file."""
+
+    def note(kind: int, content: bytes) -> bytes:
+        content += b"\0" * (-len(content) % 4)
+        return struct.pack("<III", 5, len(content), kind) + b"CORE\0\0\0\0" + content
+
+    thread = bytearray(336)  # elf_prstatus
+    struct.pack_into("<i", thread, 32, 77)
+    process = bytearray(136)  # elf_prpsinfo
+    struct.pack_into("<i", process, 24, 77)
+    process[56:62] = b"a.out "
+    files = struct.pack("<QQQQQ", 1, 4096, 0x40000, 0x41000, 0) + b"/bin/true\0"
+    auxiliary = struct.pack("<QQQQ", 9, 0x40010, 0, 0)
+    notes = note(1, bytes(thread)) + note(3, bytes(process)) + note(0x46494C45, files) + note(6, auxiliary)
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 3, 0, 0, 0)
+    start = 64 + 3 * 56
+    segments = struct.pack("<IIQQQQQQ", 4, 0, start, 0, 0, len(notes), len(notes), 4)
+    memory_at = start + len(notes)
+    segments += struct.pack("<IIQQQQQQ", 1, 6, memory_at, 0x10000, 0, 256, 0x1000, 1)
+    segments += struct.pack("<IIQQQQQQ", 1, 5, memory_at, 0x40000, 0, 0, 0x1000, 1)
+    return header + segments + notes + bytes(range(256))
+
+
+def make_messages() -> bytes:
+    def message(number: int, **fields: bytes) -> bytes:
+        body = struct.pack("<I", number)
+        for key, value in fields.items():
+            body += struct.pack("<HI", len(key), len(value)) + key.encode() + value
+        return struct.pack("<I", len(body)) + body
+
+    return b"\x09" + message(1, verb=b"eval", code=b"1+1", timeout_ms=b"100") + message(2, error=b"no")
+
+
+def make_entries() -> bytes:
+    cie = bytes([0, 0, 0, 0, 1, *b"zR", 0, 1, 0x78, 16, 1, 0x1B, 0x0C, 7, 8, 0x90, 1])
+    fde = bytes([0, 0, 0, 0, 0xFC, 0x0F, 0, 0, 0x40, 0, 0, 0, 0])
+    fde += bytes([0x41, 0x0E, 16, 0x86, 2, 0x43, 0x0D, 6, 0x7B, 0x0C, 7, 8])
+    expression = bytes([0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22])  # a PLT's
+    return bytes([len(cie)]) + cie + bytes([len(fde)]) + fde + expression
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for style in ("gnu", "sysv"):
+            library = make_library(Path(folder), style)
+            for fuzzer in ("elf_image_fuzz", "module_fuzz"):
+                write(fuzzer, f"library_{style}_hash", library)
+    write("maps_fuzz", "process", MAPS)
+    for name, text in (
+        ("status", STATUS),
+        ("stat", STAT),
+        ("syscall", b"202 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8\n"),
+    ):
+        write("status_fuzz", name, text)
+    write("core_file_fuzz", "one_page", make_core())
+    for number, table in enumerate(LINE_TABLES):
+        head = struct.pack("<Bii", number, 1, 30)
+        write("line_table_fuzz", ("lnotab", "line_table", "locations")[number], head + bytes.fromhex(table))
+    write("cfi_fuzz", "function", make_entries())
+    write("cfi_fuzz", "prologue", b"\0\0" + bytes.fromhex("f30f1efa554889e541574156534881ec88000000"))
+    for minor in range(7):
+        write("stack_reader_fuzz", f"python3{minor + 6}", bytes([minor]))
+        write("object_reader_fuzz", f"python3{minor + 6}", bytes([minor]))
+    moving = struct.pack("<BBHH", 9, 0, 0x800, 0x900) * 4
+    write("stack_reader_fuzz", "moving", b"\x04" + moving)
+    write("object_reader_fuzz", "moving", b"\x06" + moving)
+    write("message_fuzz", "two", make_messages())
+    for name, text in (("seconds", b"probing.eval.timeout=0.5"), ("bytes", b"probing.max_memory=1GB")):
+        write("settings_fuzz", name, text)
+
+
+if __name__ == "__main__":
+    main()
