@@ -109,7 +109,6 @@ std::shared_ptr<table::Source> MakeSource(std::string_view name, Threads which) 
   const table::Table* table = table::FindTable(name);
   return table::MakeRowsSource(
       {.table = table,
-       .per_target = true,
        .make = [table, which](const table::Target* target, const std::vector<std::size_t>& columns) {
          return ReadStacks(*table, which, *target, columns);
        }});
