@@ -86,6 +86,10 @@ completion: build ## Shell completions of bash, zsh and fish, in build/completio
 	@for shell in bash zsh fish; do build/release/bin/probing completion $$shell > build/completion/probing.$$shell; done
 	@echo "for this shell:  source build/completion/probing.bash"
 
+.PHONY: reference
+reference: debug ## docs/reference/tables.md from the tables' declarations
+	@build/debug/bin/tables_reference > docs/reference/tables.md
+
 .PHONY: deps
 deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)
 	@tools/install_deps.sh

@@ -27,7 +27,7 @@ namespace probing::query {
   X(get_table_names)                                                                             \
   /* chunks, vectors, types */                                                                   \
   X(data_chunk_get_size) X(data_chunk_set_size) X(data_chunk_get_vector)                         \
-  X(data_chunk_get_column_count) X(destroy_data_chunk)                                           \
+  X(create_data_chunk) X(destroy_data_chunk)                                                     \
   X(vector_get_data) X(vector_get_validity) X(vector_ensure_validity_writable)                   \
   X(vector_get_column_type) X(vector_reference_value) X(vector_reference_vector)                 \
   X(list_vector_get_child) X(struct_vector_get_child) X(array_vector_get_child)                  \
@@ -49,7 +49,7 @@ namespace probing::query {
   X(bind_get_extra_info) X(bind_add_result_column) X(bind_get_parameter) X(bind_set_bind_data)   \
   X(bind_set_error) X(init_get_bind_data) X(init_set_init_data) X(init_get_column_count)         \
   X(init_get_column_index) X(init_set_max_threads) X(init_set_error)                             \
-  X(function_get_init_data) X(function_get_local_init_data) X(function_get_extra_info)           \
+  X(function_get_init_data) X(function_get_local_init_data)                                      \
   X(function_set_error)                                                                          \
   /* names that are in no catalog */                                                             \
   X(add_replacement_scan) X(replacement_scan_set_function_name)                                  \

@@ -1,5 +1,9 @@
 #include "query/engine.h"
 
+#include <linux/memfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -10,6 +14,7 @@
 #include "query/statement.h"
 #include "query/user_views.h"
 #include "table/registry.h"
+#include "table/ring_source.h"
 
 namespace probing::query {
 namespace {
@@ -18,7 +23,7 @@ constexpr std::size_t kMaxSqlBytes = 1 << 20;
 
 // What the engine may do is decided before anybody's SQL is seen. The order matters: the path that
 // may be written has to be named before access to files is given up.
-std::vector<std::string> LockDown(const EngineOptions& options) {
+std::vector<std::string> LockDown(const std::string& writable_path) {
   std::vector<std::string> statements{
       "SET TimeZone = 'UTC'",
       "SET temp_directory = ''",
@@ -27,8 +32,7 @@ std::vector<std::string> LockDown(const EngineOptions& options) {
       "SET autoload_known_extensions = false",
       "SET allow_community_extensions = false",
   };
-  if (!options.writable_path.empty())
-    statements.push_back("SET allowed_paths = [" + QuoteText(options.writable_path) + "]");
+  statements.push_back("SET allowed_paths = [" + QuoteText(writable_path) + "]");
   statements.emplace_back("SET enable_external_access = false");
   return statements;
 }
@@ -68,6 +72,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
 }
 
 Result<void> Engine::Prepare() {
+  writable_file_.Reset(static_cast<int>(syscall(SYS_memfd_create, "probing-parquet", MFD_CLOEXEC)));
   duckdb_config config = nullptr;
   if (api_.create_config(&config) != DuckDBSuccess) return Error{Code::kFailed, "cannot configure DuckDB", ""};
   api_.set_config(config, "memory_limit", (std::to_string(options_.memory_bytes >> 10) + "KiB").c_str());
@@ -83,8 +88,9 @@ Result<void> Engine::Prepare() {
   if (api_.connect(database_, &connection_) != DuckDBSuccess)
     return Error{Code::kFailed, "cannot connect to DuckDB", ""};
   RETURN_IF_ERROR(RegisterScan(api_, database_, connection_, catalog_));
+  RETURN_IF_ERROR(RegisterResultFunction(api_, connection_));
   RETURN_IF_ERROR(CreateTables());
-  for (const std::string& statement : LockDown(options_)) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
+  for (const std::string& statement : LockDown(writable_path())) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
   if (!options_.view_directory.empty()) {
     catalog_.Enter(std::make_shared<Scope>());
     warnings_ = LoadUserViews(api_, connection_, options_.view_directory);
@@ -95,11 +101,17 @@ Result<void> Engine::Prepare() {
 
 Result<void> Engine::CreateTables() {
   for (const table::Table* table : table::AllTables()) {
-    if (table->kind == table::Kind::kStored) catalog_.Add(MakeEmptySource(*table));
+    if (table->kind == table::Kind::kStored) catalog_.Add(table::MakeRingSource(*table));
     if (table->kind == table::Kind::kLive) catalog_.Add(MakeMissingSource(*table));
   }
-  catalog_.Add(MakeTablesSource());
-  catalog_.Add(MakeColumnsSource());
+  const ListTables list = [this] {
+    std::vector<const table::Table*> tables = table::AllTables();
+    for (const auto& table : user_tables_) tables.push_back(&table->table());
+    return tables;
+  };
+  catalog_.Add(MakeTablesSource(list));
+  catalog_.Add(MakeColumnsSource(list));
+  catalog_.Add(table::MakeDropsSource());
   for (const auto& source : options_.sources) catalog_.Add(source);
   catalog_.Enter(std::make_shared<Scope>());  // views are bound when they are created
   for (const std::string& statement : SchemaStatements()) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
@@ -128,11 +140,14 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
   const std::string sql(sql_view);
 
   InterruptTimer timer(api_, connection_, limits.timeout_ms);
+  RefreshUserTables();
   if (ContainsIgnoringCase(sql, "training_logs")) RefreshMetrics();
   // Whatever a statement that looks like reading might still do, it cannot write.
   if (const auto begun = RunOwn(api_, connection_, "BEGIN TRANSACTION READ ONLY"); !begun.ok())
     return SqlError{Code::kFailed, begun.error().message, ""};
   std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
+  // The one function that can be called in a SELECT and leaves something behind.
+  if (ContainsIgnoringCase(sql, "enable_logging")) is_broken_ = true;
   timer.Stop();
   if (!RunOwn(api_, connection_, "ROLLBACK").ok()) is_broken_ = true;
   if (error && timer.fired()) error = TimeLimitError(limits);
@@ -177,6 +192,24 @@ std::optional<SqlError> Engine::CheckSystemTables(const std::string& sql) {
                     "Did you mean \"system." + last_name + "\"?"};
   }
   return std::nullopt;
+}
+
+// Tables that jobs made come and go with the targets in scope.
+void Engine::RefreshUserTables() {
+  auto found = table::FindUserTables(catalog_.scope()->targets);
+  const auto same = [](const auto& a, const auto& b) { return *a == *b; };
+  if (std::ranges::equal(found, user_tables_, same)) return;
+  for (const auto& table : user_tables_) {
+    for (const std::string& statement : DropStatements(table->table())) (void)RunOwn(api_, connection_, statement);
+    catalog_.Remove(table->table().name);
+  }
+  user_tables_ = std::move(found);
+  for (const auto& table : user_tables_) {
+    // The source keeps the table that it reads.
+    std::shared_ptr<table::Source> source = table::MakeRingSource(table->table());
+    catalog_.Add({source.get(), [source, table](table::Source*) {}});
+    for (const std::string& statement : CreateStatements(table->table())) (void)RunOwn(api_, connection_, statement);
+  }
 }
 
 // training_logs has a column for every metric that the targets in scope log.

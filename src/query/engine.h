@@ -20,6 +20,7 @@
 #include "query/schema.h"
 #include "query/sql_error.h"
 #include "table/source.h"
+#include "table/user_table.h"
 
 namespace probing::query {
 
@@ -29,8 +30,10 @@ struct EngineOptions {
   // Live tables that this process can produce itself, and replacements for stored ones.
   std::vector<std::shared_ptr<table::Source>> sources;
   std::string view_directory;  // *.sql with the user's own views and macros; "" for none
-  std::string writable_path;   // the one file that COPY inside the engine may write; "" for none
 };
+
+// So that a result can be written as Parquet (format_parquet.cc).
+Result<void> RegisterResultFunction(const DuckDb& api, duckdb_connection connection);
 
 // Receives a result, chunk by chunk. An error it returns ends the query.
 class ResultSink {
@@ -64,6 +67,10 @@ class Engine {
   // Position of `target` in the list that Execute() was given. REQUIRES: during Execute().
   std::int64_t IndexOf(const table::Target& target) const { return &target - catalog_.scope()->targets.data(); }
 
+  // A file in memory, the only one that DuckDB may write: for the Parquet format.
+  const ScopedFd& writable_file() const { return writable_file_; }
+  std::string writable_path() const { return "/proc/self/fd/" + std::to_string(writable_file_.get()); }
+
   const DuckDb& api() const { return api_; }
   duckdb_database database() const { return database_; }
 
@@ -75,6 +82,7 @@ class Engine {
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                        std::int64_t& rows);
   std::optional<SqlError> CheckSystemTables(const std::string& sql);
+  void RefreshUserTables();
   void RefreshMetrics();
 
   const DuckDb& api_;
@@ -83,7 +91,9 @@ class Engine {
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
   std::vector<std::string> warnings_;
+  ScopedFd writable_file_;
   bool is_broken_ = false;
+  std::vector<std::shared_ptr<const table::UserTable>> user_tables_;  // shared with their sources
   std::vector<Metric> metrics_;  // that training_logs has columns for
 };
 

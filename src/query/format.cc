@@ -53,8 +53,8 @@ std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptio
     case Format::kJsonl: return MakeJsonWriter(api, options.format, std::move(output));
     case Format::kMarkdown: return MakeMarkdownWriter(api, std::move(output));
     case Format::kRows: return MakeRowsWriter(api, std::move(output));
-    case Format::kArrow:
-    case Format::kParquet: break;
+    case Format::kArrow: return MakeArrowWriter(api, std::move(output));
+    case Format::kParquet: return MakeParquetWriter(engine, std::move(output));
   }
   return nullptr;
 }

@@ -57,5 +57,7 @@ std::unique_ptr<FormatWriter> MakeCsvWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeJsonWriter(const DuckDb& api, Format format, Output output);
 std::unique_ptr<FormatWriter> MakeRowsWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeMarkdownWriter(const DuckDb& api, Output output);
+std::unique_ptr<FormatWriter> MakeArrowWriter(const DuckDb& api, Output output);
+std::unique_ptr<FormatWriter> MakeParquetWriter(Engine& engine, Output output);
 
 }  // namespace probing::query

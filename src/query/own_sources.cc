@@ -20,24 +20,14 @@ void AddRow(Rows& rows, const std::vector<Value>& row, const std::vector<std::si
   rows.Add(std::move(picked));
 }
 
-class EmptySource : public table::Source {
- public:
-  explicit EmptySource(const table::Table& table) : table_(table) {}
-  const table::Table& table() const override { return table_; }
-  Result<std::vector<table::Part>> Parts(const table::ScanRequest&) override { return std::vector<table::Part>{}; }
-
- private:
-  const table::Table& table_;
-};
-
 }  // namespace
 
-std::shared_ptr<table::Source> MakeTablesSource() {
+std::shared_ptr<table::Source> MakeTablesSource(ListTables list) {
   const table::Table* self = table::FindTable("probing.tables");
   return table::MakeRowsSource(
-      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self, [self, list = std::move(list)](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
-         for (const table::Table* table : table::AllTables()) {
+         for (const table::Table* table : list()) {
            const auto count = static_cast<std::int64_t>(table::SqlColumns(*table).size());
            AddRow(rows,
                   {Text(table->name), Text(KindName(table->kind)), Text(OriginName(table->origin)), count,
@@ -48,12 +38,12 @@ std::shared_ptr<table::Source> MakeTablesSource() {
        }});
 }
 
-std::shared_ptr<table::Source> MakeColumnsSource() {
+std::shared_ptr<table::Source> MakeColumnsSource(ListTables list) {
   const table::Table* self = table::FindTable("probing.columns");
   return table::MakeRowsSource(
-      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self, [self, list = std::move(list)](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
-         for (const table::Table* table : table::AllTables()) {
+         for (const table::Table* table : list()) {
            std::int64_t position = 0;
            for (const table::Column& column : table::SqlColumns(*table)) {
              AddRow(rows,
@@ -72,10 +62,6 @@ std::shared_ptr<table::Source> MakeMissingSource(const table::Table& table) {
          return Error{Code::kFailed, "nobody here can produce its rows",
                       "`SELECT table_name, doc FROM probing.tables` lists all tables"};
        }});
-}
-
-std::shared_ptr<table::Source> MakeEmptySource(const table::Table& table) {
-  return std::make_shared<EmptySource>(table);
 }
 
 }  // namespace probing::query

@@ -1,20 +1,21 @@
-// Sources that need nothing but the declarations: probing.tables, probing.columns, and what a
-// table without a source of its own answers.
+// probing.tables, probing.columns, and what a live table without a source of its own answers.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "table/source.h"
 
 namespace probing::query {
 
-std::shared_ptr<table::Source> MakeTablesSource();
-std::shared_ptr<table::Source> MakeColumnsSource();
+// All that can be queried: the declared tables and, behind them, those that the job made.
+using ListTables = std::function<std::vector<const table::Table*>()>;
+
+std::shared_ptr<table::Source> MakeTablesSource(ListTables list);
+std::shared_ptr<table::Source> MakeColumnsSource(ListTables list);
 
 // A live table that nobody here can produce: an error that says so.
 std::shared_ptr<table::Source> MakeMissingSource(const table::Table& table);
-
-// A stored table that nothing was written into: no rows.
-std::shared_ptr<table::Source> MakeEmptySource(const table::Table& table);
 
 }  // namespace probing::query

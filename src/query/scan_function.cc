@@ -323,6 +323,10 @@ void ScanCatalog::Add(std::shared_ptr<table::Source> source) {
   sources_[std::move(name)] = std::move(source);
 }
 
+void ScanCatalog::Remove(std::string_view table) {
+  if (const auto found = sources_.find(table); found != sources_.end()) sources_.erase(found);
+}
+
 std::shared_ptr<table::Source> ScanCatalog::Find(std::string_view table) const {
   const auto found = sources_.find(table);
   return found == sources_.end() ? nullptr : found->second;

@@ -37,6 +37,7 @@ struct Scope {
 class ScanCatalog {
  public:
   void Add(std::shared_ptr<table::Source> source);
+  void Remove(std::string_view table);
   std::shared_ptr<table::Source> Find(std::string_view table) const;
 
   void Enter(std::shared_ptr<Scope> scope);

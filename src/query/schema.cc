@@ -1,10 +1,9 @@
 #include "query/schema.h"
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "table/registry.h"
+#include "table/user_table.h"
 
 namespace probing::query {
 namespace {
@@ -36,11 +35,13 @@ std::string Expand(std::string_view sql, bool everywhere, std::string_view metri
   }
 }
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
+std::string FullName(const table::Table& table, bool everywhere) {
+  return (everywhere ? "global." : "memory.") + QuoteName(table::SchemaOf(table.name)) + "." +
+         QuoteName(table::LastNameOf(table.name));
 }
+
+// A schema of this name would be ambiguous with DuckDB's catalog: scan_function.cc.
+bool HasOwnSchema(const table::Table& table) { return table::SchemaOf(table.name) != "system"; }
 
 }  // namespace
 
@@ -48,8 +49,7 @@ std::string QuoteName(std::string_view name) { return Quote(name, '"'); }
 std::string QuoteText(std::string_view text) { return Quote(text, '\''); }
 
 std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics) {
-  const std::string name = (everywhere ? "global." : "memory.") + QuoteName(table::SchemaOf(table.name)) + "." +
-                           QuoteName(table::LastNameOf(table.name));
+  const std::string name = FullName(table, everywhere);
   const std::string sql = table.kind == table::Kind::kView ? Expand(table.sql, everywhere, metrics)
                                                            : "SELECT * FROM " + ScanOf(table.name, everywhere);
   return "CREATE OR REPLACE VIEW " + name + " AS " + sql;
@@ -61,13 +61,29 @@ std::vector<std::string> SchemaStatements() {
   for (const table::Table* table : table::AllTables()) schemas.emplace(table::SchemaOf(table->name));
   for (const std::string& schema : schemas) {
     statements.push_back("CREATE SCHEMA IF NOT EXISTS global." + QuoteName(schema));
-    // A schema of this name would be ambiguous with DuckDB's catalog: scan_function.cc.
     if (schema != "system") statements.push_back("CREATE SCHEMA IF NOT EXISTS memory." + QuoteName(schema));
   }
   for (const table::Table* table : table::AllTables()) {
     statements.push_back(ViewStatement(*table, true));
-    if (table::SchemaOf(table->name) != "system") statements.push_back(ViewStatement(*table, false));
+    if (HasOwnSchema(*table)) statements.push_back(ViewStatement(*table, false));
   }
+  return statements;
+}
+
+std::vector<std::string> CreateStatements(const table::Table& table) {
+  std::vector<std::string> statements;
+  for (const bool everywhere : {true, false}) {
+    if (!everywhere && !HasOwnSchema(table)) continue;
+    statements.push_back(std::string("CREATE SCHEMA IF NOT EXISTS ") + (everywhere ? "global." : "memory.") +
+                         QuoteName(table::SchemaOf(table.name)));
+    statements.push_back(ViewStatement(table, everywhere));
+  }
+  return statements;
+}
+
+std::vector<std::string> DropStatements(const table::Table& table) {
+  std::vector<std::string> statements{"DROP VIEW IF EXISTS " + FullName(table, true)};
+  if (HasOwnSchema(table)) statements.push_back("DROP VIEW IF EXISTS " + FullName(table, false));
   return statements;
 }
 
@@ -76,10 +92,10 @@ std::string MetricColumns(std::span<const Metric> metrics) {
   std::set<std::string> taken{"timestamp", "source", "epoch", "step", "loss", "pid", "rank", "host"};
   std::string columns;
   for (const Metric& metric : metrics) {
-    const std::string lower = Lower(metric.name);
+    const std::string lower = table::LowerCase(metric.name);
     if (lower == "epoch" || lower == "step" || metric.name == "loss") continue;  // those are these columns
     std::string column = metric.name;
-    for (int i = 2; !taken.insert(Lower(column)).second; ++i) column = metric.name + "_" + std::to_string(i);
+    for (int i = 2; !taken.insert(table::LowerCase(column)).second; ++i) column = metric.name + "_" + std::to_string(i);
     const std::string value = metric.is_text ? "coalesce(text, value::VARCHAR)" : "value";
     columns += ", max(" + value + ") FILTER (WHERE name = " + QuoteText(metric.name) + ") AS " + QuoteName(column);
   }

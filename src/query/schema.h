@@ -14,6 +14,10 @@ namespace probing::query {
 // `global.schema.table` for all of them.
 std::vector<std::string> SchemaStatements();
 
+// The same for one table that a job made, and how it is forgotten.
+std::vector<std::string> CreateStatements(const table::Table& table);
+std::vector<std::string> DropStatements(const table::Table& table);
+
 // The view of one table. `metrics` is what training_logs has beyond its declared columns.
 std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics = "");
 

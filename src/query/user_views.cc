@@ -5,14 +5,26 @@
 #include "base/file.h"
 #include "query/handles.h"
 #include "query/sql_error.h"
+#include "table/text.h"
 
 namespace probing::query {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr char kOnlyViews[] = "only CREATE VIEW and CREATE MACRO belong here";
 
-// "" when the statement was run. The statement's type says CREATE for tables and schemas as well:
-// those are written to a database in memory, which ends with the worker, and bother nobody.
+// Tables that exist. The type of a statement says CREATE for these too, but they would be another
+// truth beside the declared tables.
+std::string CountTables(const DuckDb& api, duckdb_connection connection) {
+  ResultHandle result;
+  if (api.query(connection, "SELECT count(*)::VARCHAR FROM duckdb_tables()", &result.value) != DuckDBSuccess) return "";
+  const ChunkHandle chunk(api.fetch_chunk(result.value));
+  if (chunk.value == nullptr) return "";
+  return std::string(
+      static_cast<table::Text*>(api.vector_get_data(api.data_chunk_get_vector(chunk.value, 0)))->view());
+}
+
+// "" when the statement was run.
 std::string RunStatement(const DuckDb& api, duckdb_connection connection, const StatementsHandle& statements,
                          idx_t index, const std::string& text) {
   PreparedHandle prepared;
@@ -21,11 +33,18 @@ std::string RunStatement(const DuckDb& api, duckdb_connection connection, const 
   if (state != DuckDBSuccess) return ParseEngineError(api.prepare_error(prepared.value), text).Text(text);
   const duckdb_statement_type type = api.prepared_statement_type(prepared.value);
   if (type != DUCKDB_STATEMENT_TYPE_CREATE && type != DUCKDB_STATEMENT_TYPE_CREATE_FUNC)
-    return "only CREATE VIEW and CREATE MACRO belong here";
-  ResultHandle result;
-  if (api.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
-    return ParseEngineError(api.result_error(&result.value), text).Text(text);
-  return "";
+    return kOnlyViews;
+  if (const auto begun = RunOwn(api, connection, "BEGIN TRANSACTION"); !begun.ok()) return begun.error().message;
+  const std::string tables_before = CountTables(api, connection);
+  std::string problem;
+  {
+    ResultHandle result;
+    if (api.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
+      problem = ParseEngineError(api.result_error(&result.value), text).Text(text);
+  }
+  if (problem.empty() && CountTables(api, connection) != tables_before) problem = kOnlyViews;
+  (void)RunOwn(api, connection, problem.empty() ? "COMMIT" : "ROLLBACK");
+  return problem;
 }
 
 void RunFile(const DuckDb& api, duckdb_connection connection, const std::string& path,

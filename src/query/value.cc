@@ -91,25 +91,25 @@ void AppendUuid(std::string& out, const duckdb_hugeint& value) {
   }
 }
 
-__int128 StoredInteger(duckdb_type type, const ColumnView& column, std::uint64_t row) {
-  switch (type) {
-    case DUCKDB_TYPE_UTINYINT: return column.at<std::uint8_t>(row);
-    case DUCKDB_TYPE_USMALLINT: return column.at<std::uint16_t>(row);
-    case DUCKDB_TYPE_UINTEGER: return column.at<std::uint32_t>(row);
-    case DUCKDB_TYPE_SMALLINT: return column.at<std::int16_t>(row);
-    case DUCKDB_TYPE_INTEGER: return column.at<std::int32_t>(row);
-    case DUCKDB_TYPE_BIGINT: return column.at<std::int64_t>(row);
+}  // namespace
+
+std::string_view ColumnView::bytes(std::uint64_t row) const { return at<table::Text>(row).view(); }
+
+__int128 ColumnView::Integer(std::uint64_t row) const {
+  switch (type_.id == DUCKDB_TYPE_HUGEINT ? type_.id : type_.stored_as) {
+    case DUCKDB_TYPE_UTINYINT: return at<std::uint8_t>(row);
+    case DUCKDB_TYPE_USMALLINT: return at<std::uint16_t>(row);
+    case DUCKDB_TYPE_UINTEGER: return at<std::uint32_t>(row);
+    case DUCKDB_TYPE_SMALLINT: return at<std::int16_t>(row);
+    case DUCKDB_TYPE_INTEGER: return at<std::int32_t>(row);
+    case DUCKDB_TYPE_BIGINT: return at<std::int64_t>(row);
     case DUCKDB_TYPE_HUGEINT: {
-      const auto& wide = column.at<duckdb_hugeint>(row);
+      const auto& wide = at<duckdb_hugeint>(row);
       return static_cast<__int128>(Join(static_cast<std::uint64_t>(wide.upper), wide.lower));
     }
     default: return 0;
   }
 }
-
-}  // namespace
-
-std::string_view ColumnView::bytes(std::uint64_t row) const { return at<table::Text>(row).view(); }
 
 void ColumnView::AppendText(std::string& out, std::uint64_t row) const {
   switch (type_.id) {
@@ -124,15 +124,15 @@ void ColumnView::AppendText(std::string& out, std::uint64_t row) const {
     case DUCKDB_TYPE_UBIGINT: AppendInteger(out, at<std::uint64_t>(row)); break;
     case DUCKDB_TYPE_FLOAT: AppendReal(out, at<float>(row)); break;
     case DUCKDB_TYPE_DOUBLE: AppendReal(out, at<double>(row)); break;
-    case DUCKDB_TYPE_HUGEINT: AppendSigned(out, StoredInteger(DUCKDB_TYPE_HUGEINT, *this, row), 0); break;
+    case DUCKDB_TYPE_HUGEINT: AppendSigned(out, Integer(row), 0); break;
     case DUCKDB_TYPE_UHUGEINT: {
       const auto& wide = at<duckdb_uhugeint>(row);
       AppendWide(out, Join(wide.upper, wide.lower), false, 0);
       break;
     }
-    case DUCKDB_TYPE_DECIMAL: AppendSigned(out, StoredInteger(type_.stored_as, *this, row), type_.scale); break;
+    case DUCKDB_TYPE_DECIMAL: AppendSigned(out, Integer(row), type_.scale); break;
     case DUCKDB_TYPE_ENUM: {
-      const auto index = static_cast<std::size_t>(StoredInteger(type_.stored_as, *this, row));
+      const auto index = static_cast<std::size_t>(Integer(row));
       if (index < type_.names.size()) out += type_.names[index];
       break;
     }

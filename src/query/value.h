@@ -16,6 +16,7 @@ namespace probing::query {
 struct ValueType {
   duckdb_type id = DUCKDB_TYPE_INVALID;
   duckdb_type stored_as = DUCKDB_TYPE_INVALID;  // of DECIMAL and ENUM
+  int width = 38;                               // of DECIMAL, in digits
   int scale = 0;                                // of DECIMAL
   std::uint64_t array_size = 0;
   bool is_json = false;               // text that is JSON already
@@ -43,6 +44,7 @@ class ColumnView {
   }
   const ValueType& type() const { return type_; }
   std::string_view bytes(std::uint64_t row) const;  // of VARCHAR and BLOB
+  __int128 Integer(std::uint64_t row) const;        // of HUGEINT; of DECIMAL and ENUM as stored
 
   // REQUIRES: !IsNull(row). A NULL inside a nested value is "NULL".
   void AppendText(std::string& out, std::uint64_t row) const;

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "query/value.h"
 
 namespace probing::query {
@@ -28,6 +26,7 @@ ValueType DescribeType(const DuckDb& api, duckdb_logical_type type) {
       break;
     case DUCKDB_TYPE_DECIMAL:
       described.stored_as = api.decimal_internal_type(type);
+      described.width = api.decimal_width(type);
       described.scale = api.decimal_scale(type);
       break;
     case DUCKDB_TYPE_ENUM:

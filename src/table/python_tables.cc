@@ -137,7 +137,7 @@ constexpr std::array kMetrics{
 constexpr std::array kTables{
     Table{"python.backtrace", Kind::kLive, Origin::kOutside, "where the main thread is now", kBacktrace},
     Table{"python.stacks", Kind::kLive, Origin::kOutside, "where every thread is now", kStacks},
-    Table{"python.samples", Kind::kStored, Origin::kOutside, "stacks taken at intervals", kSamples},
+    Table{"python.samples", Kind::kLive, Origin::kOutside, "stacks taken at intervals", kSamples},
     Table{"python.flame", Kind::kView, Origin::kOutside, "python.samples folded: one row for each stack", kFlame,
           "SELECT stack, count(*) AS samples, sum(weight) AS weight,"
           " count(*) FILTER (WHERE on_cpu) AS on_cpu, count(*) FILTER (WHERE has_gil) AS has_gil,"

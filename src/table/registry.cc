@@ -74,13 +74,26 @@ const Table* FindTable(std::string_view name) {
   return found != tables.end() && (*found)->name == name ? *found : nullptr;
 }
 
+namespace {
+
+// As SQL compares names.
+bool SameName(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+}  // namespace
+
 std::vector<Column> SqlColumns(const Table& table) {
   std::vector<Column> columns(table.columns.begin(), table.columns.end());
   for (const Column& common : CommonColumns()) {
-    const bool own = std::ranges::any_of(table.columns, [&](const Column& c) { return c.name == common.name; });
+    const bool own =
+        std::ranges::any_of(table.columns, [&](const Column& c) { return SameName(c.name, common.name); });
     if (!own) columns.push_back(common);
   }
-  if (IsSeries(table) && table.kind != Kind::kView) columns.push_back(kExactTime);
+  const bool has_exact =
+      std::ranges::any_of(table.columns, [](const Column& c) { return SameName(c.name, kExactTime.name); });
+  if (IsSeries(table) && table.kind != Kind::kView && !has_exact) columns.push_back(kExactTime);
   return columns;
 }
 

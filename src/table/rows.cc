@@ -132,9 +132,10 @@ class RowsSource : public Source {
                          return MakeRowsCursor(std::make_shared<const Rows>(std::move(rows)));
                        }});
     };
-    const About about = function_.table->about;
-    if (about != About::kTargets) add(nullptr);
-    if (about == About::kHost) return parts;
+    if (function_.table->about == About::kHost) {
+      add(nullptr);
+      return parts;
+    }
     for (const Target* target : request.targets) add(target);
     return parts;
   }

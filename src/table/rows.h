@@ -45,8 +45,8 @@ class Rows {
 // are repaired (U+FFFD).
 std::unique_ptr<Cursor> MakeRowsCursor(std::shared_ptr<const Rows> rows);
 
-// A source whose rows are made by a function: once for each target, once with nullptr for the
-// host, or both, as Table::about says.
+// A source whose rows are made by a function: once for each target, or once with nullptr for the
+// host, as Table::about says.
 struct RowsFunction {
   const Table* table;
   std::function<Result<Rows>(const Target* target, const std::vector<std::size_t>& columns)> make;

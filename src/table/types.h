@@ -28,7 +28,7 @@ enum class Origin : std::uint8_t {
 };
 
 // What the rows of a live table are about. Rows about the host have no pid and no rank.
-enum class About : std::uint8_t { kTargets, kHost, kBoth };
+enum class About : std::uint8_t { kTargets, kHost };
 
 struct Column {
   std::string_view name;

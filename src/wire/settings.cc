@@ -31,7 +31,7 @@ constexpr std::array kSettings{
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
     Setting{"probing.query.timeout", kDaemon, kSeconds, "10", 0.01, 3600, "", "how long one query may take"},
-    Setting{"probing.query.memory", kDaemon, kBytes, "268435456", 32 << 20, 1099511627776.0, "",
+    Setting{"probing.query.memory", kDaemon, kBytes, "268435456", 16 << 20, 1099511627776.0, "",
             "how much memory one query may take"},
     Setting{"probing.query.rows", kDaemon, kCount, "1000000", 1, 1 << 30, "",
             "how many rows the answer to a query may have"},

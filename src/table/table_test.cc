@@ -1,0 +1,116 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "base/file.h"
+#include "table/reference.h"
+#include "table/registry.h"
+#include "table/rows.h"
+#include "table/text.h"
+#include "table/user_table.h"
+
+namespace probing::table {
+namespace {
+
+bool IsName(std::string_view text) {
+  for (const char c : text) {
+    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  }
+  return !text.empty();
+}
+
+TEST(Declarations, AreComplete) {
+  for (const Table* table : AllTables()) {
+    SCOPED_TRACE(table->name);
+    EXPECT_TRUE(IsName(SchemaOf(table->name)));
+    EXPECT_TRUE(IsName(LastNameOf(table->name)));
+    EXPECT_FALSE(table->doc.empty());
+    EXPECT_EQ(table->kind == Kind::kView, !table->sql.empty());
+    std::set<std::string_view> names;
+    for (const Column& column : SqlColumns(*table)) {
+      EXPECT_TRUE(IsName(column.name));
+      EXPECT_FALSE(column.doc.empty()) << column.name;
+      EXPECT_EQ(column.doc.find('\n'), std::string_view::npos);
+      EXPECT_TRUE(names.insert(column.name).second) << column.name << " is there twice";
+    }
+    for (const char* name : {"pid", "rank", "host"}) EXPECT_TRUE(names.contains(name));
+    if (table->kind == Kind::kStored) {
+      ASSERT_FALSE(table->columns.empty());
+      EXPECT_EQ(table->columns[0].name, "timestamp") << "the ring's first column is the time";
+      EXPECT_EQ(table->columns[0].type, Type::kTimestamp);
+    }
+  }
+}
+
+TEST(Declarations, AreFoundByName) {
+  ASSERT_NE(FindTable("python.torch_trace"), nullptr);
+  EXPECT_EQ(FindTable("python.torch_trace")->name, "python.torch_trace");
+  EXPECT_EQ(FindTable("python.nosuch"), nullptr);
+  EXPECT_EQ(FindTable(""), nullptr);
+}
+
+TEST(Declarations, HaveTheirPage) {
+  const Result<std::string> page = ReadFile(PROBING_TEST_ROOT "/../../docs/reference/tables.md");
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_EQ(*page, Reference()) << "docs/reference/tables.md is out of date: run `make reference`";
+}
+
+TEST(TextForm, KeepsShortAndLongTexts) {
+  for (const std::size_t size : {0, 1, 12, 13, 1 << 20}) {
+    const std::string text(size, 'x');
+    EXPECT_EQ(Text(text).view(), text);
+  }
+}
+
+TEST(Utf8, IsCheckedAndRepaired) {
+  EXPECT_TRUE(IsUtf8("plain text of more than eight bytes, and 🎉 é 漢"));
+  for (const char* bad : {"\xFF", "ab\xC3", "\xC0\xAF", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"})
+    EXPECT_FALSE(IsUtf8(bad));
+  EXPECT_EQ(ToUtf8("a\xFF" "b"), "a\xEF\xBF\xBD" "b");
+  EXPECT_TRUE(IsUtf8(ToUtf8("\xF0\x9F\x8E")));
+}
+
+Rows SampleRows() {
+  Rows rows({Type::kInt64, Type::kDouble, Type::kBool, Type::kString, Type::kBytes});
+  rows.Add({std::numeric_limits<std::int64_t>::max(), 0.5, true, std::string(""), std::string("\0\xFF", 2)});
+  rows.Add({Value(), Value(), Value(), Value(), Value()});
+  return rows;
+}
+
+TEST(RowsForm, TravelsUnchanged) {
+  const Rows rows = SampleRows();
+  const Result<Rows> back = Rows::Decode(rows.Encode());
+  ASSERT_TRUE(back.ok());
+  ASSERT_EQ(back->size(), 2U);
+  for (std::size_t c = 0; c < rows.width(); ++c) {
+    for (std::size_t r = 0; r < 2; ++r) EXPECT_EQ(back->at(c, r), rows.at(c, r));
+  }
+}
+
+TEST(RowsForm, DamagedBytesAreAnError) {
+  const std::string good = SampleRows().Encode();
+  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(Rows::Decode(good.substr(0, size)).ok());
+  EXPECT_FALSE(Rows::Decode(good + "x").ok());
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0xFF);
+    (void)Rows::Decode(bad);  // an error or other values, but no harm
+  }
+}
+
+TEST(UserTables, TakeTheWiderTypeWhereTargetsDisagree) {
+  UserTable table("python.mine");
+  table.AddColumn("timestamp", Type::kTimestamp);
+  table.AddColumn("a", Type::kInt64);
+  table.AddColumn("A", Type::kDouble);
+  table.AddColumn("b", Type::kBool);
+  table.AddColumn("b", Type::kString);
+  ASSERT_EQ(table.table().columns.size(), 3U);
+  EXPECT_EQ(table.table().columns[1].type, Type::kDouble);
+  EXPECT_EQ(table.table().columns[2].type, Type::kString);
+  EXPECT_EQ(SqlColumns(table.table()).size(), 7U);  // and pid, rank, host, timestamp_ns
+}
+
+}  // namespace
+}  // namespace probing::table
