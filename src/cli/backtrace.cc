@@ -18,6 +18,7 @@ namespace probing::cli {
 namespace {
 
 constexpr std::size_t kColumns = 80;
+constexpr std::size_t kIndent = 4;  // of frames
 constexpr int kAttempts = 500;      // where its CPU cannot be shared: 5 ms for the busiest thread
 constexpr int kHolds = 5;           // tries at a picture without a torn thread
 constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
@@ -28,6 +29,7 @@ struct ShownThread {
   bool has_python = false;
   std::optional<unwind::MixedReading> mixed;  // with --native
   std::string no_native;                      // why not
+  std::vector<cpython::Task> tasks;           // of the event loop that it runs
 };
 
 struct Selection {
@@ -96,11 +98,33 @@ std::string FormatLocals(const cpython::Frame& frame) {
   return text;
 }
 
-std::string FormatFrame(const cpython::Frame& frame) {
+std::string FormatFrameIndented(const cpython::Frame& frame, std::size_t indent) {
   const std::string line = frame.line == 0 ? "" : ":" + std::to_string(frame.line);
-  const std::size_t used = Width(frame.function) + line.size() + std::string_view("     ()").size();
-  return "    " + frame.function + " (" + ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) +
-         line + ")\n" + FormatLocals(frame);
+  const std::size_t used = indent + Width(frame.function) + line.size() + std::string_view(" ()").size();
+  return std::string(indent, ' ') + frame.function + " (" +
+         ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) + line + ")\n" + FormatLocals(frame);
+}
+
+std::string FormatFrame(const cpython::Frame& frame) { return FormatFrameIndented(frame, kIndent); }
+
+const char* StateName(cpython::Task::State state) {
+  switch (state) {
+    case cpython::Task::State::kRunning:
+      return "running";
+    case cpython::Task::State::kReady:
+      return "ready";
+    case cpython::Task::State::kWaiting:
+      return "waiting";
+  }
+  return "?";
+}
+
+// Below the frames of the thread that runs its event loop.
+std::string FormatTask(const cpython::Task& task) {
+  std::string text =
+      std::string(kIndent, ' ') + "Task \"" + task.name + "\" (" + StateName(task.state) + ")\n";
+  for (const cpython::Frame& frame : task.frames) text += FormatFrameIndented(frame, 2 * kIndent);
+  return text;
 }
 
 // Of a core file: nobody knows any more what it was called and what it did.
@@ -116,7 +140,9 @@ std::string FormatThread(const ShownThread& thread) {
   if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) state += " in " + thread.kernel.syscall;
   if (thread.python.has_gil) state += state.empty() ? "holds the GIL" : ", holds the GIL";
   text = Painted(text, Colour::kBold) + (state.empty() ? "" : " (" + state + ")") + "\n";
-  if (thread.mixed) return text + FormatMixed(*thread.mixed, kColumns, FormatFrame);
+  std::string tasks;
+  for (const cpython::Task& task : thread.tasks) tasks += FormatTask(task);
+  if (thread.mixed) return text + FormatMixed(*thread.mixed, kColumns, FormatFrame) + tasks;
   for (const cpython::Frame& frame : thread.python.frames) text += FormatFrame(frame);
   if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
@@ -125,7 +151,7 @@ std::string FormatThread(const ShownThread& thread) {
     text += thread.has_python ? "    (no Python frame)\n" : "    (not a Python thread)\n";
   }
   if (thread.python.truncated) text += "    (and more)\n";
-  return text;
+  return text + tasks;
 }
 
 nlohmann::ordered_json OrNull(const std::string& text) {
@@ -142,6 +168,16 @@ nlohmann::ordered_json FrameToJson(const cpython::Frame& frame) {
   }
   one["kind"] = "python";
   return one;
+}
+
+nlohmann::ordered_json TasksToJson(const std::vector<cpython::Task>& tasks) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const cpython::Task& task : tasks) {
+    nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+    for (const cpython::Frame& frame : task.frames) frames.push_back(FrameToJson(frame));
+    all.push_back({{"name", task.name}, {"state", StateName(task.state)}, {"frames", std::move(frames)}});
+  }
+  return all;
 }
 
 nlohmann::ordered_json ToJson(const ShownThread& thread) {
@@ -163,26 +199,44 @@ nlohmann::ordered_json ToJson(const ShownThread& thread) {
           {"torn", thread.python.torn},
           {"truncated", thread.python.truncated},
           {"merged", std::move(merged)},
-          {"frames", std::move(frames)}};
-}
-
-void PrintJson(pid_t pid, const cpython::Snapshot& snapshot, const std::vector<ShownThread>& threads) {
-  nlohmann::ordered_json answer = {{"pid", pid},
-                                   {"python", snapshot.version.ToText()},
-                                   {"free_threaded", snapshot.free_threaded},
-                                   {"gil_holder", nullptr},
-                                   {"threads", nlohmann::ordered_json::array()}};
-  if (snapshot.gil_holder_tid) answer["gil_holder"] = *snapshot.gil_holder_tid;
-  for (const ShownThread& thread : threads) answer["threads"].push_back(ToJson(thread));
-  // The kernel's thread names may be cut in the middle of a character.
-  Print(answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+          {"frames", std::move(frames)},
+          {"tasks", TasksToJson(thread.tasks)}};
 }
 
 struct Picture {
   pid_t pid = 0;
   cpython::Snapshot snapshot;
   std::vector<ShownThread> threads;
+  std::vector<cpython::Task> other_tasks;  // of event loops that nobody runs, or of an unknown kind
 };
+
+// Gives every task to the thread that runs its event loop. Those of threads that are not shown are left out.
+void AddTasks(Picture& picture) {
+  for (const cpython::Task& task : picture.snapshot.tasks) {
+    if (task.tid == 0) {
+      picture.other_tasks.push_back(task);
+      continue;
+    }
+    for (ShownThread& thread : picture.threads) {
+      if (thread.kernel.tid == task.tid) thread.tasks.push_back(task);
+    }
+  }
+}
+
+void PrintJson(const Picture& picture) {
+  const cpython::Snapshot& snapshot = picture.snapshot;
+  nlohmann::ordered_json answer = {{"pid", picture.pid},
+                                   {"python", snapshot.version.ToText()},
+                                   {"free_threaded", snapshot.free_threaded},
+                                   {"gil_holder", nullptr},
+                                   {"threads", nlohmann::ordered_json::array()},
+                                   {"tasks", TasksToJson(picture.other_tasks)},
+                                   {"task_count", snapshot.task_count}};
+  if (snapshot.gil_holder_tid) answer["gil_holder"] = *snapshot.gil_holder_tid;
+  for (const ShownThread& thread : picture.threads) answer["threads"].push_back(ToJson(thread));
+  // The kernel's thread names may be cut in the middle of a character.
+  Print(answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
 
 // Reads the threads again, native frames and all. `interpreter` is null where there is no Python.
 Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
@@ -231,17 +285,25 @@ Result<Picture> ReadLive(const Invocation& invocation, const Selection& selectio
   const bool native = invocation.Has("--native");
   auto interpreter = cpython::Interpreter::Attach(picture.pid);
   if (!interpreter.ok()) {
-    if (!native || interpreter.error().code != Code::kFailed) return std::move(interpreter.error());
+    Error& error = interpreter.error();
+    if (error.code != Code::kFailed) return std::move(error);
+    if (!native) {
+      error.hint += (error.hint.empty() ? "" : "; ") + std::string("--native shows the native frames");
+      return std::move(error);
+    }
     PrintAside("note: " + interpreter.error().message + "; native frames only\n");
     picture.threads = Select(picture.pid, {}, {.tid = selection.tid, .all = true});
     RETURN_IF_ERROR(AddNative(picture, nullptr));
     return picture;
   }
-  const cpython::ReadOptions options{
-      .attempts = kAttempts, .locals = invocation.Has("--locals"), .share_cpu = !invocation.Has("--stop")};
+  const cpython::ReadOptions options{.attempts = kAttempts,
+                                     .locals = invocation.Has("--locals"),
+                                     .share_cpu = !invocation.Has("--stop"),
+                                     .tasks = true};
   ASSIGN_OR_RETURN(picture.snapshot, invocation.Has("--stop") ? ReadHeld(picture.pid, *interpreter, options)
                                                               : interpreter->Read(options));
   picture.threads = Select(picture.pid, picture.snapshot, selection);
+  AddTasks(picture);
   if (native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
   return picture;
 }
@@ -294,11 +356,19 @@ Result<int> Run(const Invocation& invocation) {
         "`probing backtrace --all` shows them"};
   }
   if (invocation.Has("--json")) {
-    PrintJson(picture.pid, picture.snapshot, picture.threads);
+    PrintJson(picture);
     return 0;
   }
   std::string text;
   for (const ShownThread& thread : picture.threads) text += (text.empty() ? "" : "\n") + FormatThread(thread);
+  if (!selection.tid && !picture.other_tasks.empty()) {
+    text += "\nTasks of event loops without a thread\n";
+    for (const cpython::Task& task : picture.other_tasks) text += FormatTask(task);
+  }
+  if (picture.snapshot.task_count > picture.snapshot.tasks.size()) {
+    text += "\n(and " + std::to_string(picture.snapshot.task_count - picture.snapshot.tasks.size()) +
+            " more tasks)\n";
+  }
   Print(text);
   return 0;
 }

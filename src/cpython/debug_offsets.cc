@@ -184,13 +184,17 @@ Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process:
   const Version version = VersionFromHex(head.version);
   if (version.major == 3 && version.minor == 13) {
     ASSIGN_OR_RETURN(const Table313 table, memory.ReadValue(runtime.As<Table313>()));
-    if (!IsPlausible(table)) return Damaged(version);
-    return SelfDescription{version, Convert(table)};
+    if (!IsPlausible(table) || table.frame.localsplus < 8) return Damaged(version);
+    SelfDescription description{version, Convert(table)};
+    description.offsets.frame.stack_count = Narrow(table.frame.localsplus - 8);
+    return description;
   }
   if (version.major == 3 && version.minor == 14) {
     ASSIGN_OR_RETURN(const Table314 table, memory.ReadValue(runtime.As<Table314>()));
     if (!IsPlausible(table)) return Damaged(version);
     SelfDescription description{version, Convert(table)};
+    if (!AllBelow(kMaxObjectOffset, {table.frame.stackpointer})) return Damaged(version);
+    description.offsets.frame.stack_pointer = Narrow(table.frame.stackpointer);
     if (description.offsets.free_threaded) {
       // The bytecode is copied per thread, and `interned` is a byte of its own.
       if (table.code.tlbc < kFirstTraceableBeforeEnd ||

@@ -41,6 +41,11 @@ class FrameChainReader {
   Result<ChainPlaces> Walk(process::RemoteAddress thread, std::size_t max_depth,
                            const ChainPlaces& likely) const;
 
+  // Frames that are nobody's stack (of coroutines that wait), in the order of their addresses given.
+  Result<std::vector<RawFrame>> ReadEach(const std::vector<process::RemoteAddress>& addresses) const {
+    return ReadFrames(addresses, {}, {});
+  }
+
   // Innermost first. Fails when the thread's frames are elsewhere, or cannot be all of a stack.
   Result<std::vector<RawFrame>> Sweep(process::RemoteAddress thread, const ChainPlaces& places) const;
 

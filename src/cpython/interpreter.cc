@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/file.h"
+#include "cpython/tasks.h"
 #include "cpython/thread_ids.h"
 #include "cpython/thread_names.h"
 #include "process/status.h"
@@ -19,6 +20,7 @@ constexpr int kStillAttempts = 8;
 constexpr int kSharedAttempts = 30;
 // Readings after a change in which names are looked for, as long as some are missing.
 constexpr int kLooksForNames = 3;
+constexpr int kFirstWithTasks = 12;
 
 std::string KernelName(pid_t pid, pid_t tid) {
   if (tid == 0) return "";
@@ -101,7 +103,31 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), [&](const Thread& a, const Thread& b) {
     return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
   });
+  if (options.tasks) AddTasks(snapshot);
   return snapshot;
+}
+
+void Interpreter::AddTasks(Snapshot& snapshot) {
+  if (location_.version.minor < kFirstWithTasks) return;
+  const Result<process::Maps> maps =
+      pid_ != 0 ? process::Maps::Read(pid_) : Result<process::Maps>(process::Maps::Of({}));
+  if (!maps.ok()) return;
+  TaskReader reader(*memory_, location_, *maps, stacks_);
+  for (const InterpreterState& interpreter : last_states_) {
+    TaskReader::Found found = reader.Read(interpreter);
+    snapshot.task_count += found.count;
+    for (TaskReader::FoundTask& one : found.tasks) {
+      const auto runs = std::find_if(identities_.begin(), identities_.end(), [&](const Identity& identity) {
+        return one.pthread != 0 && identity.state.pthread == one.pthread;
+      });
+      if (runs != identities_.end()) one.task.tid = runs->tid;
+      snapshot.tasks.push_back(std::move(one.task));
+    }
+  }
+  std::stable_sort(snapshot.tasks.begin(), snapshot.tasks.end(), [](const Task& a, const Task& b) {
+    // By name, so that Task-10 comes after Task-9.
+    return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
+  });
 }
 
 Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& options) {

@@ -30,6 +30,7 @@ struct ReadOptions {
   // some ten microseconds meanwhile (process/shared_cpu.h). For those who ask once, not for samplers:
   // it may take some milliseconds until it is our turn there.
   bool share_cpu = false;
+  bool tasks = false;  // also the tasks of asyncio, since Python 3.12
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
   Changes changes = Changes::kAll;
   // Asked just before a thread's stack would be read (everything else is known by then); true
@@ -67,6 +68,8 @@ class Interpreter {
 
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();
+
+  void AddTasks(Snapshot& snapshot);
 
   // A thread has a state before it has a name in Python, and some never get one.
   void UpdatePythonNames();

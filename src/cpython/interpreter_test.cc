@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "cpython/fake_memory.h"
+#include "cpython/tasks.h"
+#include "cpython/thread_names.h"
 
 namespace probing::cpython {
 namespace {
@@ -29,9 +31,15 @@ void ReadEverything(const FakeMemory& memory, const Location& location, std::mt1
     for (const InterpreterState& state : *states) FindGilHolder(memory, location, state);
   }
   StackReader stacks(memory, location);
+  TaskReader tasks(memory, location, process::Maps::Of({}), stacks);
   for (int i = 0; i < 20; ++i) {
     const RemoteAddress thread{FakeMemory::kBase + random() % kSize / 8 * 8};
     EXPECT_LE(stacks.Read(thread, {.max_depth = 64, .attempts = 2}).frames.size(), 64U);
+    EXPECT_LE(ReadThreadNames(memory, location, thread).size(), kSize);
+    EXPECT_LE(tasks.Read({thread, {}}).tasks.size(), kSize);
+    const AttributeReader attributes(memory, location);
+    (void)attributes.FindAttribute(thread, "name");
+    (void)attributes.FindVariable(thread, "name");
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpython/find_interpreter36.h"
+#include "cpython/find_interpreter.h"
 #include "cpython/object_data.h"
 #include "process/elf_image.h"
 
@@ -99,6 +99,31 @@ Result<Location> LocateIn(const Memory& memory, const Maps& maps, const Maps::Ob
   return location;
 }
 
+// Of a program that exports none of its symbols. kNotFound: there seems to be no interpreter in it.
+Result<Location> LocateWithoutSymbols(const Memory& memory, const Maps& maps, const Maps::Object& object) {
+  auto image = ElfImage::Load(memory, {object.base});
+  if (!image.ok()) return Error{Code::kNotFound, object.path + " is no ELF object", ""};
+  std::optional<RemoteAddress> runtime = FindSelfDescription(memory, maps, object);
+  if (!runtime) {
+    const auto version = VersionFromData(memory, maps, object);
+    if (!version) return Error{Code::kNotFound, "no Python in " + object.path, ""};
+    ASSIGN_OR_RETURN(const Offsets offsets, KnownOffsets(*version));
+    ASSIGN_OR_RETURN(const RemoteAddress head, FindInterpreterPointer(memory, maps, object, offsets));
+    if (offsets.runtime.interpreters_head == kAbsent) {
+      Location location;
+      location.version = *version;
+      location.offsets = offsets;
+      location.first_interpreter = head;
+      location.object = object.path;
+      return location;
+    }
+    runtime = RemoteAddress{head.address - offsets.runtime.interpreters_head};
+  }
+  ASSIGN_OR_RETURN(Location location, LocateByRuntime(memory, *image, maps, object, *runtime));
+  location.object = object.path;
+  return location;
+}
+
 }  // namespace
 
 Result<Location> Locate(const Memory& memory, const Maps& maps) {
@@ -106,6 +131,12 @@ Result<Location> Locate(const Memory& memory, const Maps& maps) {
   std::stable_partition(objects.begin(), objects.end(), IsNamedLikePython);
   for (const Maps::Object& object : objects) {
     auto location = LocateIn(memory, maps, object);
+    if (location.ok() || location.error().code != Code::kNotFound) return location;
+  }
+  for (const Maps::Object& object : objects) {
+    const bool is_program = !maps.all().empty() && object.base == maps.all().front().start;
+    if (!is_program && !IsNamedLikePython(object)) continue;
+    auto location = LocateWithoutSymbols(memory, maps, object);
     if (location.ok() || location.error().code != Code::kNotFound) return location;
   }
   return Error{Code::kFailed, "no Python interpreter in this process",

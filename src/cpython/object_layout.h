@@ -22,6 +22,7 @@ struct ObjectLayout {
   std::uint32_t function_name = 40;  // the qualified one
   std::uint32_t type_name = 24;      // a C string
   std::uint32_t type_flags = 168;
+  std::uint32_t type_base = 256;
   std::uint32_t type_dict = 264;
   std::uint32_t type_dict_offset = 288;  // where objects of this class have their `__dict__`, up to 3.10
   std::uint32_t type_keys = kAbsent;     // since 3.11: the names of attributes that objects of it share
@@ -43,6 +44,7 @@ struct ObjectLayout {
     layout.function_name = layout.value + (minor <= 9 ? 88 : 24);
     layout.type_name = layout.value + 8;
     layout.type_flags = layout.value + 152;
+    layout.type_base = layout.value + 240;
     layout.type_dict = layout.value + 248;
     layout.type_dict_offset = layout.value + 272;
     if (minor >= 11) {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 
+#include "cpython/arrays.h"
 #include "cpython/block.h"
 #include "cpython/containers.h"
 #include "cpython/literal.h"
+#include "cpython/scalars.h"
 #include "cpython/text.h"
 
 namespace probing::cpython {
@@ -15,25 +16,16 @@ namespace {
 
 using process::RemoteAddress;
 
-constexpr std::size_t kMaxCharacters = 80;
 constexpr std::size_t kMaxElements = 8;
 constexpr std::size_t kMaxTextBytes = 400;  // containers get no more elements beyond that
 constexpr int kMaxDepth = 2;
-constexpr std::uint64_t kMaxIntegerDigits = 8;  // 72 decimal ones
-constexpr std::uint64_t kMaxIntegerSize = std::uint64_t{1} << 32;
 constexpr std::size_t kMaxNameBytes = 200;
 constexpr std::size_t kMaxTypes = 4096;
-constexpr std::int32_t kMaxDimensions = 64;
+constexpr int kMaxBases = 8;
 constexpr const char* kUnreadable = "<unreadable>";
 
 constexpr std::uint64_t kHeapType = 1U << 9;       // Py_TPFLAGS_HEAPTYPE
 constexpr std::uint64_t kTypeSubclass = 1U << 31;  // Py_TPFLAGS_TYPE_SUBCLASS
-
-// NPY_TYPES: part of numpy's ABI, the same in 1 and 2.
-constexpr std::array<const char*, 24> kNumpyTypes = {
-    "bool",       "int8",   "uint8",  "int16",   "uint16",  "int32",      "uint32",      "int64",
-    "uint64",     "int64",  "uint64", "float32", "float64", "float128",   "complex64",   "complex128",
-    "complex256", "object", "bytes",  "str",     "void",    "datetime64", "timedelta64", "float16"};
 
 Error NoObject() { return {Code::kFailed, "not a Python object", ""}; }
 
@@ -100,10 +92,23 @@ Result<ObjectReader::Type> ObjectReader::ReadType(RemoteAddress address) const {
   type.makes_classes = (flags & kTypeSubclass) != 0;
   ASSIGN_OR_RETURN(type.name, memory_->ReadCString(block.GetPointer(layout_.type_name), kMaxNameBytes));
   if (!IsName(type.name)) return NoObject();
+  ASSIGN_OR_RETURN(type.kind, KindOf(address));
   if (type.is_built_in || type.name.find('.') != std::string::npos) return type;
   const auto module = ModuleOf(block.GetPointer(layout_.type_dict));
   if (module.ok() && *module != "builtins") type.name = *module + "." + type.name;
   return type;
+}
+
+// What a class is made of: numpy's arrays and torch's tensors have values that Python knows nothing of.
+Result<ObjectReader::Kind> ObjectReader::KindOf(RemoteAddress type) const {
+  for (int i = 0; i < kMaxBases && type; ++i) {
+    ASSIGN_OR_RETURN(const auto name, memory_->ReadValue((type + layout_.type_name).As<RemoteAddress>()));
+    ASSIGN_OR_RETURN(const std::string text, memory_->ReadCString(name, kMaxNameBytes));
+    if (text == "numpy.ndarray") return Kind::kArray;
+    if (text == "torch._C.TensorBase" || text == "torch._C._TensorBase") return Kind::kTensor;
+    ASSIGN_OR_RETURN(type, memory_->ReadValue((type + layout_.type_base).As<RemoteAddress>()));
+  }
+  return Kind::kOther;
 }
 
 Result<std::string> ObjectReader::ModuleOf(RemoteAddress type_dict) const {
@@ -131,6 +136,12 @@ Result<std::string> ObjectReader::Text(RemoteAddress object, const Type& type, i
     ASSIGN_OR_RETURN(const Type described, ReadType(object));
     return "<class '" + described.name + "'>";
   }
+  if (type.kind != Kind::kOther) {
+    const std::string name = type.name.substr(type.name.rfind('.') + 1);
+    auto text = type.kind == Kind::kArray ? DescribeArray(*memory_, layout_, object, name)
+                                          : DescribeTensor(*memory_, layout_, object, name);
+    return text.ok() ? std::move(*text) : At(type.name, object);
+  }
   return type.is_built_in ? BuiltIn(object, type.name, depth) : At(type.name, object);
 }
 
@@ -138,17 +149,17 @@ Result<std::string> ObjectReader::BuiltIn(RemoteAddress object, const std::strin
   const RemoteAddress value = object + layout_.value;
   if (type == "NoneType") return std::string("None");
   if (type == "ellipsis") return std::string("Ellipsis");
-  if (type == "int") return Integer(object);
+  if (type == "int") return DescribeInteger(*memory_, layout_, object);
   if (type == "bool") {
-    ASSIGN_OR_RETURN(const std::string number, Integer(object));
+    ASSIGN_OR_RETURN(const std::string number, DescribeInteger(*memory_, layout_, object));
     return std::string(number == "0" ? "False" : "True");
   }
   if (type == "float") {
     ASSIGN_OR_RETURN(const double number, memory_->ReadValue(value.As<double>()));
     return FormatFloat(number);
   }
-  if (type == "str") return String(object);
-  if (type == "bytes") return Bytes(object);
+  if (type == "str") return DescribeText(*memory_, offsets_, object);
+  if (type == "bytes") return DescribeBytes(*memory_, offsets_, object);
   if (type == "tuple") return Tuple(object, depth);
   if (type == "list") return List(object, depth);
   if (type == "dict") return Dict(object, depth);
@@ -166,39 +177,7 @@ Result<std::string> ObjectReader::BuiltIn(RemoteAddress object, const std::strin
     return "<module " + name + ">";
   }
   if (type == "builtin_function_or_method") return BuiltInFunction(object);
-  if (type == "numpy.ndarray") return NumpyArray(object);
   return At(type, object);
-}
-
-Result<std::string> ObjectReader::Integer(RemoteAddress object) const {
-  ASSIGN_OR_RETURN(const auto head, memory_->ReadValue((object + layout_.value).As<std::int64_t>()));
-  const auto bits = static_cast<std::uint64_t>(head);
-  const bool negative = layout_.int_has_tag ? (bits & 3) == 2 : head < 0;
-  const std::uint64_t size = layout_.int_has_tag ? bits >> 3 : negative ? -bits : bits;
-  const RemoteAddress digits = object + layout_.value + 8;
-  if (size > kMaxIntegerSize) return NoObject();
-  if (size <= kMaxIntegerDigits) {
-    std::vector<std::uint32_t> all(size);
-    RETURN_IF_ERROR(memory_->Read(digits, std::as_writable_bytes(std::span(all))));
-    return FormatInteger(all, negative);
-  }
-  ASSIGN_OR_RETURN(const auto highest, memory_->ReadValue((digits + (size - 1) * 4).As<std::uint32_t>()));
-  const std::uint64_t width = (size - 1) * kIntegerDigitBits + static_cast<unsigned>(std::bit_width(highest));
-  return "<int, " + std::to_string(width) + " bits>";
-}
-
-Result<std::string> ObjectReader::String(RemoteAddress object) const {
-  ASSIGN_OR_RETURN(const auto text, ReadUnicode(*memory_, offsets_, object, kMaxCharacters + 1));
-  return QuoteText(text, kMaxCharacters);
-}
-
-Result<std::string> ObjectReader::Bytes(RemoteAddress object) const {
-  ASSIGN_OR_RETURN(const auto size, memory_->ReadValue((object + offsets_.bytes.size).As<std::int64_t>()));
-  if (size < 0) return NoObject();
-  std::vector<std::uint8_t> start(
-      std::min(static_cast<std::uint64_t>(size), std::uint64_t{kMaxCharacters + 1}));
-  RETURN_IF_ERROR(memory_->Read(object + offsets_.bytes.data, std::as_writable_bytes(std::span(start))));
-  return QuoteBytes(start, kMaxCharacters);
 }
 
 Result<std::string> ObjectReader::Tuple(RemoteAddress object, int depth) {
@@ -246,24 +225,6 @@ Result<std::string> ObjectReader::BuiltInFunction(RemoteAddress object) const {
   ASSIGN_OR_RETURN(const std::string text, memory_->ReadCString(name, kMaxNameBytes));
   if (!IsName(text)) return NoObject();
   return "<built-in function " + text + ">";
-}
-
-Result<std::string> ObjectReader::NumpyArray(RemoteAddress object) const {
-  // data, int nd, dimensions, strides, base, descr
-  ASSIGN_OR_RETURN(const Block array, Block::Read(*memory_, object + layout_.value, 48));
-  const auto count = array.Get<std::int32_t>(8);
-  if (count < 0 || count > kMaxDimensions) return NoObject();
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(count));
-  if (count > 0)
-    RETURN_IF_ERROR(memory_->Read(array.GetPointer(16), std::as_writable_bytes(std::span(shape))));
-  // typeobj, four chars, int type_num
-  ASSIGN_OR_RETURN(const auto number,
-                   memory_->ReadValue((array.GetPointer(40) + layout_.value + 12).As<std::int32_t>()));
-  std::string text = "ndarray(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  text += shape.size() == 1 ? ",)" : ")";
-  const bool known = number >= 0 && number < static_cast<std::int32_t>(kNumpyTypes.size());
-  return text + " " + (known ? kNumpyTypes[static_cast<std::size_t>(number)] : "of its own type");
 }
 
 }  // namespace probing::cpython

@@ -1,5 +1,6 @@
 // Objects as short texts, read from outside: what repr() says of built-in types, cut where it is
-// long, and "<module.Class at 0x…>" for everything else. Nothing is called.
+// long, shape and type of arrays and tensors, and "<module.Class at 0x…>" for everything else. Nothing
+// is called.
 //
 // Objects change and go while they are read, and all input is untrusted: what makes no sense is
 // "<unreadable>". Every answer is bounded in depth, elements, characters and reads.
@@ -32,29 +33,29 @@ class ObjectReader {
   void ForgetTypes() { types_.clear(); }
 
  private:
+  enum class Kind : std::uint8_t { kOther, kArray, kTensor };
+
   // Of a class, what is needed of it here.
   struct Type {
     std::string name;          // with the module where it is not built in
     bool is_built_in = false;  // made in C: nobody else's class can have this name
     bool makes_classes = false;
+    Kind kind = Kind::kOther;
   };
 
   Result<Type> TypeOf(process::RemoteAddress object);
   Result<Type> ReadType(process::RemoteAddress type) const;
+  Result<Kind> KindOf(process::RemoteAddress type) const;
   Result<std::string> ModuleOf(process::RemoteAddress type_dict) const;
 
   Result<std::string> Text(process::RemoteAddress object, const Type& type, int depth);
   Result<std::string> BuiltIn(process::RemoteAddress object, const std::string& type, int depth);
-  Result<std::string> Integer(process::RemoteAddress object) const;
-  Result<std::string> String(process::RemoteAddress object) const;
-  Result<std::string> Bytes(process::RemoteAddress object) const;
   Result<std::string> Tuple(process::RemoteAddress object, int depth);
   Result<std::string> List(process::RemoteAddress object, int depth);
   Result<std::string> Set(process::RemoteAddress object, int depth);
   Result<std::string> Dict(process::RemoteAddress object, int depth);
   Result<std::string> NameAt(process::RemoteAddress name) const;
   Result<std::string> BuiltInFunction(process::RemoteAddress object) const;
-  Result<std::string> NumpyArray(process::RemoteAddress object) const;
   std::string Element(process::RemoteAddress object, int depth);
 
   const LimitedMemory* memory_;

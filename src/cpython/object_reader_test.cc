@@ -98,7 +98,46 @@ TEST_F(FakeObjects, AnArrayOfNumpyHasAShapeAndAType) {
   const RemoteAddress descr = MakeObject({}, {0, std::uint64_t{12} << 32});
   const RemoteAddress type = MakeType("numpy.ndarray");
   EXPECT_EQ(Text(MakeObject(type, {0, 2, shape.address, 0, 0, descr.address})), "ndarray(3, 4) float64");
-  EXPECT_EQ(Text(MakeObject(type, {0, 1000, shape.address, 0, 0, descr.address})), "<unreadable>");
+  EXPECT_TRUE(Text(MakeObject(type, {0, 1000, shape.address, 0, 0, descr.address}))
+                  .starts_with("<numpy.ndarray at 0x"));
+}
+
+// torch: 48 bytes, then the pointer back (in older releases after another one), sizes and the rest.
+class FakeTensors : public FakeObjects {
+ protected:
+  FakeTensors() { memory_.Write(type_ + 256, MakeType("torch._C.TensorBase")); }
+
+  // `words_before`: of the Python object, in front of the pointer to the C++ one.
+  std::string TextOf(std::size_t words_before, std::uint64_t back, std::int64_t elements,
+                     std::uint64_t type_and_device = 0x01'01'01'000fU) {
+    std::vector<std::uint64_t> fields(words_before + 1);
+    const RemoteAddress tensor = memory_.Allocate(256);
+    fields[words_before] = tensor.address;
+    const RemoteAddress object = MakeObject(type_, fields);
+    memory_.Write(tensor + back, object);
+    memory_.Write(tensor + back + 8, std::int64_t{2});
+    memory_.Write(tensor + back + 16, std::int64_t{3});
+    memory_.Write(tensor + back + 24, std::int64_t{4});
+    memory_.Write(tensor + back + 104, elements);
+    memory_.Write(tensor + back + 112, type_and_device);
+    return Text(object);
+  }
+
+  RemoteAddress type_ = MakeType("torch.Tensor");
+};
+
+TEST_F(FakeTensors, ATensorHasAShapeATypeAndADevice) {
+  EXPECT_EQ(TextOf(0, 48, 12), "Tensor(3, 4) bfloat16 cuda:1");
+  EXPECT_EQ(TextOf(1, 56, 12), "Tensor(3, 4) bfloat16 cuda:1") << "as up to torch 2.9";
+  EXPECT_EQ(TextOf(0, 48, 12, 0x01'ff'00'0006U), "Tensor(3, 4) float32 cpu");
+}
+
+TEST_F(FakeTensors, WhatDoesNotProveItselfIsNotGuessed) {
+  EXPECT_TRUE(TextOf(0, 40, 12).starts_with("<torch.Tensor at 0x")) << "nothing points back";
+  EXPECT_TRUE(TextOf(0, 48, 13).starts_with("<torch.Tensor at 0x")) << "3 * 4 is not 13";
+  EXPECT_TRUE(TextOf(0, 48, 12, 0x01'01'01'ffffU).starts_with("<torch.Tensor at 0x")) << "no such type";
+  EXPECT_TRUE(TextOf(0, 48, 12, 0x01'01'77'0006U).starts_with("<torch.Tensor at 0x")) << "no such device";
+  EXPECT_TRUE(TextOf(0, 48, 12, 0x00'01'01'0006U).starts_with("<torch.Tensor at 0x")) << "no device";
 }
 
 TEST(HostileObjects, NoiseEndsAndDoesNotCrash) {
@@ -113,8 +152,8 @@ TEST(HostileObjects, NoiseEndsAndDoesNotCrash) {
       if (round % 2 == 1) memory.FillWithPointers(random);
       // Names of types that are readable, so that the readers behind them are reached.
       for (std::uint64_t at = 0; at < (1 << 16); at += 64) {
-        constexpr std::string_view kNames[] = {"int",  "dict", "set",   "tuple",
-                                               "list", "str",  "bytes", "module"};
+        constexpr std::string_view kNames[] = {"int",  "dict", "set",   "tuple",  "numpy.ndarray",
+                                               "list", "str",  "bytes", "module", "torch._C.TensorBase"};
         const std::string_view name = kNames[random() % std::size(kNames)];
         memory.Write({FakeMemory::kBase + at}, name);
         memory.Write(RemoteAddress{FakeMemory::kBase + at + name.size()}, '\0');

@@ -149,6 +149,7 @@ constexpr Offsets Python312() {
   o.unicode.other_data = 56;
   o.first_internal_owner = 3;
   o.frame.locals = 72;
+  o.frame.stack_count = 64;
   o.code.local_names = 96;
   o.code.local_kinds = 104;
   return o;

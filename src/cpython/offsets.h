@@ -56,7 +56,9 @@ struct Offsets {
     std::uint32_t executing = kAbsent;       // up to 3.10: a byte that says whether it runs
     std::uint32_t entry = kAbsent;           // 3.11: a byte, 1 when it was called from C
     std::uint32_t bytecode_index = kAbsent;  // 3.14t: which copy of the bytecode it runs
-    std::uint32_t locals = kAbsent;          // an array of references, one for each name
+    std::uint32_t locals = kAbsent;          // an array of references, one for each name, then the stack
+    std::uint32_t stack_count = kAbsent;     // 3.12, 3.13: an int, how many there are in all, or...
+    std::uint32_t stack_pointer = kAbsent;   // ...3.14: a pointer behind the last one
   } frame;
   struct Code {
     std::uint32_t filename = kAbsent;

@@ -48,11 +48,26 @@ struct Thread {
   int interpreter = 0;          // 0 is the newest; a process has more than one only if it made them
 };
 
+// A task of asyncio that is not done.
+struct Task {
+  enum class State : std::uint8_t {
+    kRunning,  // its frames are among those of its thread
+    kReady,    // will run when the event loop comes to it
+    kWaiting,  // for something that it awaits
+  };
+  std::string name;
+  State state = State::kWaiting;
+  std::vector<Frame> frames;  // what awaits what, the last one awaited first; none when it runs
+  pid_t tid = 0;              // of the thread that runs its event loop; 0 when none does, or nobody knows
+};
+
 struct Snapshot {
   Version version;
   bool free_threaded = false;
   std::vector<Thread> threads;          // those that have a Python state, the process's first one first
   std::optional<pid_t> gil_holder_tid;  // nothing: nobody has it, or there is none
+  std::vector<Task> tasks;              // with ReadOptions::tasks; at most 1,000
+  std::size_t task_count = 0;           // all there are
 };
 
 }  // namespace probing::cpython

@@ -123,6 +123,12 @@ Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, Stack& st
   return {};
 }
 
+Result<std::vector<Frame>> StackReader::DescribeWaiting(const std::vector<RawFrame>& frames) {
+  Stack stack;
+  RETURN_IF_ERROR(Describe(frames, stack));
+  return std::move(stack.frames);
+}
+
 void StackReader::AddLocals(RemoteAddress thread, std::size_t max_depth, int attempts, Stack& stack) {
   for (std::size_t i = 0; i < stack.frames.size(); ++i) stack.frames[i].locals = locals_.Read(stack.raw[i]);
   std::unordered_map<std::uint64_t, RawFrame> now;

@@ -47,6 +47,12 @@ class StackReader {
   void BeginLocals() { locals_.Begin(); }
   void AddLocals(process::RemoteAddress thread, std::size_t max_depth, int attempts, Stack& stack);
 
+  // Frames that wait, wherever they are: those of coroutines. Checks nothing but their code objects.
+  Result<std::vector<RawFrame>> ReadWaiting(const std::vector<process::RemoteAddress>& addresses) const {
+    return chains_.ReadEach(addresses);
+  }
+  Result<std::vector<Frame>> DescribeWaiting(const std::vector<RawFrame>& frames);
+
   // Forgets what is remembered about threads that are not in `threads`.
   void Keep(const std::vector<process::RemoteAddress>& threads);
 

@@ -83,6 +83,8 @@ StartTarget = Callable[..., harness.Target]
 def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTarget]:
     """Starts targets: target("busy"), target("busy", python="3.8.18"), target("avx", c=True).
 
+    `python` is a version or the path of an interpreter.
+
     At the end each must still be alive, unless the test waited for its end or says otherwise by
     Target.kill().
     """
@@ -99,7 +101,8 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
         if c:
             command = [str(compiled(name))]
         else:
-            interpreter = harness.pythons()[python] if python else Path(sys.executable)
+            own = sys.executable if python is None else python
+            interpreter = harness.pythons().get(own, Path(own))
             command = [str(interpreter), str(harness.TARGETS / f"target_{name}.py")]
         command = [*(prefix or []), *command, *map(str, arguments)]
         started.append(harness.Target(command, tmp_path, environment))

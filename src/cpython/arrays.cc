@@ -1,0 +1,162 @@
+#include "cpython/arrays.h"
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "cpython/block.h"
+
+namespace probing::cpython {
+namespace {
+
+using process::Memory;
+using process::RemoteAddress;
+
+constexpr std::int64_t kMaxDimensions = 64;
+
+// NPY_TYPES: part of numpy's ABI, the same in 1 and 2.
+constexpr std::array<const char*, 24> kNumpyTypes = {
+    "bool",       "int8",   "uint8",  "int16",   "uint16",  "int32",      "uint32",      "int64",
+    "uint64",     "int64",  "uint64", "float32", "float64", "float128",   "complex64",   "complex128",
+    "complex256", "object", "bytes",  "str",     "void",    "datetime64", "timedelta64", "float16"};
+
+// c10::ScalarType: numbers are never used again, new ones are added at the end.
+constexpr std::array<const char*, 46> kTorchTypes = {"uint8",
+                                                     "int8",
+                                                     "int16",
+                                                     "int32",
+                                                     "int64",
+                                                     "float16",
+                                                     "float32",
+                                                     "float64",
+                                                     "complex32",
+                                                     "complex64",
+                                                     "complex128",
+                                                     "bool",
+                                                     "qint8",
+                                                     "quint8",
+                                                     "qint32",
+                                                     "bfloat16",
+                                                     "quint4x2",
+                                                     "quint2x4",
+                                                     "bits1x8",
+                                                     "bits2x4",
+                                                     "bits4x2",
+                                                     "bits8",
+                                                     "bits16",
+                                                     "float8_e5m2",
+                                                     "float8_e4m3fn",
+                                                     "float8_e5m2fnuz",
+                                                     "float8_e4m3fnuz",
+                                                     "uint16",
+                                                     "uint32",
+                                                     "uint64",
+                                                     "uint1",
+                                                     "uint2",
+                                                     "uint3",
+                                                     "uint4",
+                                                     "uint5",
+                                                     "uint6",
+                                                     "uint7",
+                                                     "int1",
+                                                     "int2",
+                                                     "int3",
+                                                     "int4",
+                                                     "int5",
+                                                     "int6",
+                                                     "int7",
+                                                     "float8_e8m0fnu",
+                                                     "float4_e2m1fn_x2"};
+
+// c10::DeviceType: the same.
+constexpr std::array<const char*, 21> kDevices = {
+    "cpu",   "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",  "fpga", "maia", "xla",          "vulkan",
+    "metal", "xpu",  "mps",    "meta",   "hpu",    "ve",    "lazy", "ipu",  "mtia", "privateuseone"};
+
+Error Unknown() { return {Code::kFailed, "not an array, or one of a layout that is not known", ""}; }
+
+std::string ShapeText(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+Result<std::vector<std::int64_t>> ReadShape(const Memory& memory, RemoteAddress at, std::int64_t count) {
+  if (count < 0 || count > kMaxDimensions) return Unknown();
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(count));
+  if (count > 0) RETURN_IF_ERROR(memory.Read(at, std::as_writable_bytes(std::span(shape))));
+  return shape;
+}
+
+// c10::TensorImpl from its count of dimensions on.
+struct TensorFields {
+  std::int64_t dimensions;
+  std::array<std::int64_t, 10> sizes_and_strides;  // five of each, or a pointer to both
+  std::int64_t storage_offset;
+  std::int64_t elements;
+  std::uint16_t type;
+  std::uint8_t device;
+  std::int8_t device_index;  // -1: it has no number
+  std::uint8_t has_device;
+};
+constexpr std::int64_t kMaxInline = 5;
+
+bool HasElements(const std::vector<std::int64_t>& shape, std::int64_t elements) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(product, size, &product)) return false;
+  }
+  return product == elements;
+}
+
+Result<std::string> DescribeFields(const Memory& memory, RemoteAddress at, const std::string& class_name) {
+  ASSIGN_OR_RETURN(const auto fields, memory.ReadValue(at.As<TensorFields>()));
+  const RemoteAddress sizes{fields.dimensions <= kMaxInline
+                                ? at.address + offsetof(TensorFields, sizes_and_strides)
+                                : static_cast<std::uint64_t>(fields.sizes_and_strides[0])};
+  ASSIGN_OR_RETURN(const auto shape, ReadShape(memory, sizes, fields.dimensions));
+  if (!HasElements(shape, fields.elements) || fields.has_device != 1 || fields.device >= kDevices.size() ||
+      fields.type >= kTorchTypes.size() || fields.device_index < -1 || fields.storage_offset < 0) {
+    return Unknown();
+  }
+  std::string text = class_name + ShapeText(shape) + " " + kTorchTypes[fields.type] + " ";
+  text += kDevices[fields.device];
+  if (fields.device_index >= 0) text += ":" + std::to_string(fields.device_index);
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> DescribeArray(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
+                                  const std::string& class_name) {
+  // data, int nd, dimensions, strides, base, descr
+  ASSIGN_OR_RETURN(const Block array, Block::Read(memory, object + layout.value, 48));
+  ASSIGN_OR_RETURN(const auto shape, ReadShape(memory, array.GetPointer(16), array.Get<std::int32_t>(8)));
+  // typeobj, four chars, int type_num
+  ASSIGN_OR_RETURN(const auto number,
+                   memory.ReadValue((array.GetPointer(40) + layout.value + 12).As<std::int32_t>()));
+  const bool known = number >= 0 && number < static_cast<std::int32_t>(kNumpyTypes.size());
+  return class_name + ShapeText(shape) + " " +
+         (known ? kNumpyTypes[static_cast<std::size_t>(number)] : "of its own type");
+}
+
+Result<std::string> DescribeTensor(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
+                                   const std::string& class_name) {
+  // The C++ object is first in the Python one; up to 2.9 after a word that says whether it is borrowed.
+  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, object + layout.value, 16));
+  for (const std::uint32_t place : {0U, 8U}) {
+    const RemoteAddress tensor = block.GetPointer(place);
+    if (!tensor || tensor.address % 8 != 0) continue;
+    // It begins: vtable, counts, storage, autograd, extra, version. Then comes the pointer back, in releases
+    // up to 2.9 after one to the interpreter; its lowest bit may say who owns whom.
+    const auto head = Block::Read(memory, tensor, 64);
+    if (!head.ok()) continue;
+    for (const std::uint32_t back : {48U, 56U}) {
+      if ((head->Get<std::uint64_t>(back) & ~std::uint64_t{1}) != object.address) continue;
+      return DescribeFields(memory, tensor + back + 8, class_name);
+    }
+  }
+  return Unknown();
+}
+
+}  // namespace probing::cpython
