@@ -93,14 +93,15 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
         *arguments: object,
         python: str | None = None,
         c: bool = False,
+        interpreter: str | None = None,
         prefix: list[str] | None = None,
         **environment: str,
     ) -> harness.Target:
         if c:
             command = [str(compiled(name))]
         else:
-            interpreter = harness.pythons()[python] if python else Path(sys.executable)
-            command = [str(interpreter), str(harness.TARGETS / f"target_{name}.py")]
+            program = interpreter or (harness.pythons()[python] if python else sys.executable)
+            command = [str(program), str(harness.TARGETS / f"target_{name}.py")]
         command = [*(prefix or []), *command, *map(str, arguments)]
         started.append(harness.Target(command, tmp_path, environment))
         return started[-1]
