@@ -12,7 +12,7 @@ compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake 
 .PHONY: help
 help: ## This menu
 	@[ -t 1 ] && colour=36 || colour=; \
-	awk -v colour="$$colour" 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / { \
+	awk -v colour="$$colour" 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / { \
 	  name = sprintf("%-10s", $$1); if (colour) name = "\033[" colour "m" name "\033[0m"; \
 	  print "  " name " " $$2}' $(MAKEFILE_LIST)
 
@@ -37,6 +37,11 @@ bench: build ## What we promise about cost, measured beside other tools
 	@tools/install_deps.sh bench
 	@$(VENV)/python bench/inject.py
 	@$(VENV)/python bench/sampling.py
+
+.PHONY: e2e
+e2e: build ## Flame graphs in a real browser (installs chromium); pictures in build/e2e
+	@tools/install_deps.sh e2e
+	@build/e2e-venv/bin/python -m pytest -q -o pythonpath=tests/e2e tests/e2e
 
 .PHONY: soak
 soak: build ## The long form of the injection tests: 1,000 cycles and 1,000 fresh targets

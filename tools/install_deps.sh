@@ -6,6 +6,7 @@
 #   install_deps.sh          build and test
 #   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
 #   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
+#   install_deps.sh e2e      + chromium, and what drives it, in build/e2e-venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,7 @@ BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
                 libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev
                 python3 python3-venv ca-certificates git)
 TEST_PACKAGES=(strace gdb util-linux procps musl-tools)
+E2E_PACKAGES=(chromium fonts-dejavu-core)
 CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
 
 install_packages() {
@@ -74,5 +76,9 @@ case ${1:-build} in
     ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
   bench) install_venv build/bench-venv bench/requirements.txt ;;
-  *) die "unknown part '$1': build, clang or bench" ;;
+  e2e)
+    install_packages "${E2E_PACKAGES[@]}"
+    install_venv build/e2e-venv tests/e2e/requirements.txt
+    ;;
+  *) die "unknown part '$1': build, clang, bench or e2e" ;;
 esac

@@ -81,7 +81,13 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
   }
   const flame::Losses& losses = recorder.profile().losses();
   if (losses.torn > 0) {
-    PrintAside(std::to_string(losses.torn) + " samples are left out: the stack changed while it was read\n");
+    const char* also = invocation.Has("--native") ? ", or its thread could not be held in time" : "";
+    PrintAside(std::to_string(losses.torn) + " samples are left out: the stack changed while it was read" +
+               also + "\n");
+  }
+  if (losses.unmerged > 0) {
+    PrintAside(std::to_string(losses.unmerged) +
+               " samples are left out: native and Python frames did not fit together\n");
   }
   if (losses.dropped > 0)
     PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
@@ -106,6 +112,9 @@ std::vector<Option> RecordingOptions(std::vector<Option> more) {
       {"--idle", "", "also threads that wait"},
       {"--threads", "", "tell threads apart"},
       {"--lines", "", "tell the lines of a function apart"},
+      {"--native", "",
+       "also native frames, and threads without Python; those that run are held for"
+       " some microseconds each time"},
       {"--subprocesses", "", "its children, too"},
   };
   options.insert(options.end(), more.begin(), more.end());
@@ -131,6 +140,12 @@ Result<double> SampleRate(const Invocation& invocation) {
   return hz;
 }
 
+observe::SamplerOptions SamplerOptionsOf(const Invocation& invocation) {
+  observe::SamplerOptions options;
+  if (invocation.Has("--native")) options.native_symbols = std::make_shared<unwind::SymbolStore>();
+  return options;
+}
+
 Result<flame::View> ViewOf(const Invocation& invocation) {
   if (invocation.Has("--gil") && invocation.Has("--idle")) {
     return Error{Code::kUsage, "--gil and --idle exclude each other", "who holds the GIL is not idle"};
@@ -151,6 +166,7 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
   ASSIGN_OR_RETURN(options.hz, SampleRate(invocation));
   ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
   options.follow_children = invocation.Has("--subprocesses");
+  options.sampler = SamplerOptionsOf(invocation);
   CatchInterrupts();
   ASSIGN_OR_RETURN(observe::Recorder recorder, observe::Recorder::Start(*invocation.target, options));
   {

@@ -11,7 +11,7 @@
 
 namespace probing::cli {
 
-// -d, -r, --gil, --idle, --threads, --lines, --subprocesses, followed by the command's own.
+// -d, -r, --gil, --idle, --threads, --lines, --native, --subprocesses, followed by the command's own.
 std::vector<Option> RecordingOptions(std::vector<Option> more);
 
 // What these options select, with a title for the recording.
@@ -28,6 +28,9 @@ Result<void> WriteResult(const std::string& path, std::string_view content);
 // Set by SIGINT and SIGTERM once this was called.
 void CatchInterrupts();
 bool Interrupted();
+
+// --native.
+observe::SamplerOptions SamplerOptionsOf(const Invocation& invocation);
 
 // -r: samples per second, 100 unless given, at most 1000.
 Result<double> SampleRate(const Invocation& invocation);

@@ -1,12 +1,22 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "cli/commands.h"
+#include "cli/daemon_client.h"
 #include "cli/installation.h"
+#include "cli/output.h"
 
 namespace probing::cli {
 namespace {
+
+// Samples are taken by probingd. A probe never starts it: nothing of ours forks inside of a job.
+bool WantsSamples() {
+  const char* pprof = std::getenv("PROBE_PPROF");
+  const bool wants = pprof != nullptr && *pprof != '\0' && std::string_view(pprof) != "0";
+  return wants || std::getenv("PROBING_SAMPLE_RATE") != nullptr;
+}
 
 Result<int> Run(const Invocation& invocation) {
   if (invocation.arguments.empty()) {
@@ -21,6 +31,10 @@ Result<int> Run(const Invocation& invocation) {
   }
   if (const char* inherited = std::getenv("LD_PRELOAD"); inherited != nullptr && *inherited != '\0') {
     preload += std::string(":") + inherited;
+  }
+  if (WantsSamples()) {
+    // Before the preload, which is not for probingd. Without it the program runs all the same.
+    if (const Result<void> started = StartDaemon(); !started.ok()) PrintError(started.error());
   }
   setenv("LD_PRELOAD", preload.c_str(), 1);
   if (invocation.Has("--nested")) {

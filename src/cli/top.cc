@@ -77,7 +77,8 @@ std::string Format(const observe::Recorder& recorder, const flame::View& view, s
                      Percent(ranking.on_cpu, all) + ", " + std::to_string(ranking.threads) + " threads, " +
                      std::to_string(recorder.samples_taken()) + " samples";
   const flame::Losses& losses = profile.losses();
-  if (losses.torn > 0) text += ", " + std::to_string(losses.torn) + " unreadable";
+  const std::uint64_t unreadable = losses.torn + losses.unmerged;
+  if (unreadable > 0) text += ", " + std::to_string(unreadable) + " unreadable";
   std::vector<std::vector<std::string>> rows;
   for (const flame::RankedFunction& ranked : ranking.functions) {
     if (rows.size() >= max_rows) break;
@@ -132,6 +133,7 @@ Result<int> Run(const Invocation& invocation) {
   observe::RecorderOptions options;
   options.limits.samples = kKeptSamples;
   options.follow_children = invocation.Has("--subprocesses");
+  options.sampler = SamplerOptionsOf(invocation);
   ASSIGN_OR_RETURN(options.hz, SampleRate(invocation));
   CatchInterrupts();
   ASSIGN_OR_RETURN(observe::Recorder recorder, observe::Recorder::Start(*invocation.target, options));
@@ -152,6 +154,7 @@ Command TopCommand() {
                       {"--gil", "", "only threads that hold the GIL"},
                       {"--idle", "", "also threads that wait"},
                       {"--lines", "", "tell the lines of a function apart"},
+                      {"--native", "", "also native functions, and threads without Python"},
                       {"--subprocesses", "", "its children, too"},
                       {"--once", "", "one table of one second; also what happens without a terminal"},
                       {"-n,--number", "N", "that many tables, one after the other"}},

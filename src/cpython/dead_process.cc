@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cpython/interpreter.h"
 #include "cpython/thread_ids.h"
 
 namespace probing::cpython {
@@ -24,10 +23,11 @@ Result<std::vector<ThreadState>> OrderedStates(const process::Memory& memory, co
 }  // namespace
 
 Result<Snapshot> ReadDead(std::unique_ptr<const process::Memory> memory, const process::Maps& maps, pid_t pid,
-                          const std::vector<pid_t>& tids) {
+                          const std::vector<pid_t>& tids, ReadOptions options) {
+  options.attempts = 1;                      // a second one would read the same
   const process::Memory& remains = *memory;  // the interpreter keeps it
   ASSIGN_OR_RETURN(Interpreter interpreter, Interpreter::Attach(std::move(memory), maps, 0));
-  ASSIGN_OR_RETURN(Snapshot snapshot, interpreter.Read({.attempts = 1}));
+  ASSIGN_OR_RETURN(Snapshot snapshot, interpreter.Read(options));
   ASSIGN_OR_RETURN(const std::vector<ThreadState> states, OrderedStates(remains, interpreter.location()));
   ThreadNumbers numbers;
   for (const pid_t tid : tids) numbers.emplace(tid, tid);

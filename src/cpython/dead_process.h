@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "cpython/snapshot.h"
+#include "cpython/interpreter.h"
 #include "process/maps.h"
 #include "process/memory.h"
 
@@ -15,6 +15,6 @@ namespace probing::cpython {
 // As Interpreter::Read(), but nothing moves and there is no /proc: threads have no names, and their
 // ids are found among `tids`, all threads that there were. The main thread, `pid`, comes first.
 Result<Snapshot> ReadDead(std::unique_ptr<const process::Memory> memory, const process::Maps& maps, pid_t pid,
-                          const std::vector<pid_t>& tids);
+                          const std::vector<pid_t>& tids, ReadOptions options = {});
 
 }  // namespace probing::cpython

@@ -202,6 +202,7 @@ struct TargetSettings {
   wire::Message to_probe = wire::Message::Request(0, "config");
   bool needs_probe = true;
   std::optional<double> sample_rate;
+  std::optional<bool> sample_native;
 };
 
 Result<TargetSettings> CheckTargetSettings(const Json& set) {
@@ -214,7 +215,8 @@ Result<TargetSettings> CheckTargetSettings(const Json& set) {
     ASSIGN_OR_RETURN(const wire::Setting* setting, wire::FindSetting(name));
     if (setting->holder == wire::Holder::kDaemonPerTarget) {
       RETURN_IF_ERROR(own.Set(name, value));
-      checked.sample_rate = own.GetNumber(kSampleRate);
+      if (name == kSampleRate) checked.sample_rate = own.GetNumber(name);
+      if (name == kSampleNative) checked.sample_native = own.GetFlag(name);
     } else {
       RETURN_IF_ERROR(probe.Set(name, value));
       checked.to_probe.Set("set:" + name, probe.Get(name));
@@ -236,12 +238,18 @@ Answer ConfigOfTarget(Daemon& daemon, pid_t pid, const Json& set) {
       if (setting.ok()) list.push_back(SettingToJson(**setting, value));
     }
   }
+  if (checked->sample_native) {
+    const Result<void> changed = co_await daemon.sampling.SetNative(pid, *checked->sample_native);
+    if (!changed.ok()) co_return changed.error();
+  }
   if (checked->sample_rate) {
     const Result<void> changed = co_await daemon.sampling.SetRate(pid, *checked->sample_rate);
     if (!changed.ok()) co_return changed.error();
   }
   const Result<const wire::Setting*> sample_rate = wire::FindSetting(kSampleRate);
   if (sample_rate.ok()) list.push_back(SettingToJson(**sample_rate, daemon.sampling.Rate(pid)));
+  const Result<const wire::Setting*> native = wire::FindSetting(kSampleNative);
+  if (native.ok()) list.push_back(SettingToJson(**native, daemon.sampling.Native(pid) ? "true" : "false"));
   co_return Json{{"settings", std::move(list)}};
 }
 

@@ -38,6 +38,7 @@ Json SamplesToJson(const flame::Profile& profile, std::int64_t origin_ns) {
   Json stack = Json::array();
   Json on_cpu = Json::array();
   Json has_gil = Json::array();
+  Json mark = Json::array();
   for (const flame::Sample& sample : profile.samples()) {
     start_ns.push_back(sample.start_ns - origin_ns);
     weight.push_back(sample.ticks);
@@ -45,15 +46,20 @@ Json SamplesToJson(const flame::Profile& profile, std::int64_t origin_ns) {
     stack.push_back(sample.stack);
     on_cpu.push_back(sample.on_cpu);
     has_gil.push_back(sample.has_gil);
+    mark.push_back(sample.mark);
   }
   return {{"start_ns", std::move(start_ns)}, {"weight", std::move(weight)}, {"thread", std::move(thread)},
-          {"stack", std::move(stack)},       {"on_cpu", std::move(on_cpu)}, {"has_gil", std::move(has_gil)}};
+          {"stack", std::move(stack)},       {"on_cpu", std::move(on_cpu)}, {"has_gil", std::move(has_gil)},
+          {"mark", std::move(mark)}};
 }
 
 }  // namespace
 
 Json LossesToJson(const flame::Losses& losses) {
-  return {{"torn", losses.torn}, {"dropped", losses.dropped}, {"missed", losses.missed}};
+  return {{"torn", losses.torn},
+          {"unmerged", losses.unmerged},
+          {"dropped", losses.dropped},
+          {"missed", losses.missed}};
 }
 
 Json ProfileToJson(const observe::Recorder& recorder) {
@@ -68,20 +74,25 @@ Json ProfileToJson(const observe::Recorder& recorder) {
     threads.push_back(
         {{"pid", thread.pid}, {"tid", thread.tid}, {"name", thread.name}, {"process", thread.process}});
   }
-  return {{"period_ns", profile.period_ns()},   {"samples_taken", recorder.samples_taken()},
-          {"ended", recorder.processes() == 0}, {"lost", LossesToJson(profile.losses())},
-          {"threads", std::move(threads)},      {"frames", std::move(frames)},
-          {"stacks", std::move(stacks)},        {"samples", SamplesToJson(profile, recorder.started_ns())}};
+  return {{"period_ns", profile.period_ns()},
+          {"samples_taken", recorder.samples_taken()},
+          {"ended", recorder.processes() == 0},
+          {"lost", LossesToJson(profile.losses())},
+          {"marks", profile.marks()},
+          {"threads", std::move(threads)},
+          {"frames", std::move(frames)},
+          {"stacks", std::move(stacks)},
+          {"samples", SamplesToJson(profile, recorder.started_ns())}};
 }
 
 Json FoldedToJson(const flame::Profile& profile) {
-  std::map<std::tuple<flame::ThreadId, flame::StackId, bool, bool>, std::uint64_t> folded;
+  std::map<std::tuple<flame::ThreadId, flame::StackId, bool, bool, flame::MarkId>, std::uint64_t> folded;
   for (const flame::Sample& sample : profile.samples()) {
-    folded[{sample.thread, sample.stack, sample.on_cpu, sample.has_gil}] += sample.ticks;
+    folded[{sample.thread, sample.stack, sample.on_cpu, sample.has_gil, sample.mark}] += sample.ticks;
   }
   Json list = Json::array();
   for (const auto& [key, ticks] : folded) {
-    const auto& [thread_id, stack, on_cpu, has_gil] = key;
+    const auto& [thread_id, stack, on_cpu, has_gil, mark] = key;
     const flame::Thread& thread = profile.threads()[thread_id];
     Json frames = Json::array();  // outermost first
     for (const flame::FrameId frame : profile.FramesOf(stack)) {
@@ -94,6 +105,7 @@ Json FoldedToJson(const flame::Profile& profile) {
                     {"on_cpu", on_cpu},
                     {"has_gil", has_gil},
                     {"weight", ticks}});
+    if (mark != flame::kNoMark) list.back()["trigger"] = profile.marks()[mark];
   }
   return list;
 }

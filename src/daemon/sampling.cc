@@ -6,8 +6,10 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 
 #include "base/clock.h"
 #include "daemon/log.h"
@@ -48,6 +50,16 @@ std::string RateText(double seconds) {
   return text.ok() ? *text : "0";
 }
 
+// Whether the target was started with the wish for native frames.
+bool NativeFromEnvironment(pid_t pid) {
+  const Result<const wire::Setting*> setting = wire::FindSetting(kSampleNative);
+  if (!setting.ok()) return false;
+  const Result<std::string> text = process::StartupEnvironment(pid, wire::EnvironmentName(**setting));
+  const Result<std::string> canonical =
+      text.ok() ? wire::CanonicalValue(**setting, *text) : Result<std::string>(text.error());
+  return canonical.ok() && *canonical == "true";
+}
+
 // The rate the target was started with; nothing when it did not ask.
 std::optional<double> RateFromEnvironment(pid_t pid) {
   const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
@@ -82,12 +94,28 @@ asio::awaitable<Result<void>> Sampling::SetRate(pid_t pid, double seconds) {
   SamplerThread::Options options;
   options.recorder.hz = 1 / seconds;
   options.recorder.limits = kContinuousLimits;
+  options.recorder.sampler = SamplerOptionsOf(Native(pid));
   SamplerThread sampler(io_.get_executor(), pid, options);
   Result<void> started = co_await sampler.Started();
   if (!started.ok()) co_return started;
-  continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds)});
+  continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds), seconds});
   Log(LogLevel::kInfo, "target " + std::to_string(pid) + " is sampled every " + RateText(seconds) + " s");
   co_return started;
+}
+
+asio::awaitable<Result<void>> Sampling::SetNative(pid_t pid, bool native) {
+  const bool changed = native ? native_.insert(pid).second : native_.erase(pid) > 0;
+  const auto found = continuous_.find(pid);
+  if (!changed || found == continuous_.end()) co_return Result<void>();
+  co_return co_await SetRate(pid, found->second.seconds);
+}
+
+observe::SamplerOptions Sampling::SamplerOptionsOf(bool native) const {
+  return {.native_symbols = native ? symbols_ : nullptr};
+}
+
+asio::awaitable<Result<void>> Sampling::Trigger(pid_t pid, const observe::Trigger& trigger) {
+  co_return co_await bursts_.Start(pid, trigger, SamplerOptionsOf(Native(pid)));
 }
 
 std::string Sampling::Rate(pid_t pid) const {
@@ -104,6 +132,9 @@ asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
   options.seconds = *seconds;
   options.recorder.hz = *hz;
   options.recorder.follow_children = request.value("subprocesses", Json(false)) == true;
+  options.recorder.sampler = SamplerOptionsOf(request.value("native", Json(false)) == true);
+  const Json reason = request.value("reason", Json(""));
+  if (reason.is_string()) options.recorder.reason = reason.get<std::string>().substr(0, kMaxReasonBytes);
   options.recorder.limits = kRecordingLimits;
   SamplerThread sampler(io_.get_executor(), pid, options);
   const Result<void> started = co_await sampler.Started();
@@ -116,12 +147,15 @@ asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
 
 Result<Json> Sampling::Samples(pid_t pid) const {
   const auto found = continuous_.find(pid);
+  Json bursts = bursts_.ToJson(pid);
+  if (found == continuous_.end() && !bursts.empty())
+    return Json{{"pid", pid}, {"running", false}, {"bursts", std::move(bursts)}};
   if (found == continuous_.end()) {
     return Error{
         Code::kFailed, "process " + std::to_string(pid) + " is not sampled",
         "`probing -t " + std::to_string(pid) + " config " + std::string(kSampleRate) + "=0.1` starts it"};
   }
-  Json answer{{"pid", pid}, {"running", found->second.sampler.is_running()}};
+  Json answer{{"pid", pid}, {"running", found->second.sampler.is_running()}, {"bursts", std::move(bursts)}};
   found->second.sampler.Look([&](const observe::Recorder& recorder) {
     answer["period_ns"] = recorder.profile().period_ns();
     answer["samples_taken"] = recorder.samples_taken();
@@ -139,8 +173,9 @@ void Sampling::Look(pid_t pid, const std::function<void(const flame::Profile&)>&
 
 std::size_t Sampling::running() const {
   return static_cast<std::size_t>(
-      std::count_if(continuous_.begin(), continuous_.end(),
-                    [](const auto& entry) { return entry.second.sampler.is_running(); }));
+             std::count_if(continuous_.begin(), continuous_.end(),
+                           [](const auto& entry) { return entry.second.sampler.is_running(); })) +
+         bursts_.running();
 }
 
 void Sampling::Watch() { asio::co_spawn(io_, LookAtTargets(), asio::detached); }
@@ -167,6 +202,7 @@ asio::awaitable<void> Sampling::LookAtTargets() {
 asio::awaitable<bool> Sampling::StartFromEnvironment(pid_t pid) {
   const std::optional<double> seconds = RateFromEnvironment(pid);
   if (!seconds || continuous_.contains(pid)) co_return true;
+  if (NativeFromEnvironment(pid)) native_.insert(pid);
   const Result<void> started = co_await SetRate(pid, *seconds);
   if (!started.ok()) Log(LogLevel::kDebug, "cannot sample yet: " + started.error().message);
   co_return started.ok();
@@ -180,6 +216,8 @@ void Sampling::ForgetEnded() {
   std::erase_if(continuous_, [&](const auto& entry) {
     return entry.second.ended_ns != 0 && now_ns - entry.second.ended_ns > kEndedKeptNs;
   });
+  bursts_.ForgetOld(kEndedKeptNs);
+  std::erase_if(native_, [&](pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; });
 }
 
 }  // namespace probing::daemon

@@ -11,8 +11,11 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 
+#include "daemon/bursts.h"
 #include "daemon/sampler_thread.h"
 #include "daemon/targets.h"
 #include "server/router.h"
@@ -20,15 +23,25 @@
 namespace probing::daemon {
 
 inline constexpr std::string_view kSampleRate = "probing.sample_rate";
+inline constexpr std::string_view kSampleNative = "probing.sample_native";
 
 class Sampling {
  public:
-  Sampling(boost::asio::io_context& io, Targets& targets) : io_(io), targets_(targets) {}
+  Sampling(boost::asio::io_context& io, Targets& targets) : io_(io), targets_(targets), bursts_(io) {}
 
   // Seconds between samples; 0 ends it and forgets what was sampled.
   boost::asio::awaitable<Result<void>> SetRate(pid_t pid, double seconds);
   // As the setting shows it.
   std::string Rate(pid_t pid) const;
+
+  // Whether native frames are sampled, too. What was sampled without them is forgotten.
+  boost::asio::awaitable<Result<void>> SetNative(pid_t pid, bool native);
+  bool Native(pid_t pid) const { return native_.contains(pid); }
+
+  // The door for events: a closer look at one target, now, whether or not it is sampled all the time.
+  // Returns when it has begun; the samples carry the reason as their mark (Bursts). For callers on
+  // the daemon's thread; others post to it.
+  boost::asio::awaitable<Result<void>> Trigger(pid_t pid, const observe::Trigger& trigger);
 
   // POST /api/v1/profile and GET /api/v1/samples.
   boost::asio::awaitable<Result<server::Json>> Record(pid_t pid, const server::Json& request);
@@ -47,9 +60,11 @@ class Sampling {
   struct Continuous {
     SamplerThread sampler;
     std::string rate;
+    double seconds = 0;         // the rate as a number
     std::int64_t ended_ns = 0;  // 0: it runs
   };
 
+  observe::SamplerOptions SamplerOptionsOf(bool native) const;
   boost::asio::awaitable<void> LookAtTargets();
   // True when there is nothing more to try: it runs, or was not asked for.
   boost::asio::awaitable<bool> StartFromEnvironment(pid_t pid);
@@ -57,6 +72,10 @@ class Sampling {
 
   boost::asio::io_context& io_;
   Targets& targets_;
+  // Shared with the samplers, which are on other threads and may outlive this for a moment.
+  std::shared_ptr<unwind::SymbolStore> symbols_ = std::make_shared<unwind::SymbolStore>();
+  Bursts bursts_;
+  std::set<pid_t> native_;
   std::map<pid_t, Continuous> continuous_;
   std::map<std::pair<pid_t, std::uint64_t>, int> tries_left_;  // by pid and when it started
 };

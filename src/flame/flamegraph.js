@@ -15,18 +15,33 @@
   const left = Number(svg.getAttribute("data-left"));
   const width = Number(svg.getAttribute("data-width"));
   const total = Number(svg.getAttribute("data-total")) || 1;
+  const character = Number(svg.getAttribute("data-char"));
   const details = document.getElementById("details");
   const matched = document.getElementById("matched");
   const reset = document.getElementById("reset");
   const search = document.getElementById("search");
 
+  // As svg.cc does it: characters of Asia take two columns.
+  function fitting(label, w) {
+    const room = Math.floor(w / character);
+    if (room < 5) return "";
+    let used = 0;
+    let cut = 0;
+    let at = 0;
+    for (const one of label) {
+      if (used + 2 <= room) cut = at;
+      used += one.codePointAt(0) >= 0x1000 ? 2 : 1;
+      if (used > room) return label.slice(0, cut) + "..";
+      at += one.length;
+    }
+    return label;
+  }
+
   function place(frame, x, w) {
     frame.rect.setAttribute("x", left + x);
     frame.rect.setAttribute("width", w);
     frame.text.setAttribute("x", left + x + 3);
-    const room = Math.floor((w - 6) / 7);
-    const label = frame.label;
-    frame.text.textContent = room < 3 ? "" : room < label.length ? label.slice(0, room - 2) + ".." : label;
+    frame.text.textContent = fitting(frame.label, w - 6);
   }
 
   // Shows what is below and above `focus`; its callers get the whole width.
@@ -36,7 +51,7 @@
       const inside = frame.start >= focus.start && frame.start + frame.ticks <= end && frame.depth >= focus.depth;
       const caller = frame.depth < focus.depth && frame.start <= focus.start && frame.start + frame.ticks >= end;
       frame.g.style.display = inside || caller ? "" : "none";
-      frame.g.style.opacity = caller ? 0.5 : "";
+      frame.g.classList.toggle("caller", caller);
       if (inside) place(frame, ((frame.start - focus.start) / focus.ticks) * width, (frame.ticks / focus.ticks) * width);
       if (caller) place(frame, 0, width);
     }
@@ -55,7 +70,7 @@
     let covered = -1; // what matches inside of a match counts once; frames come callers first
     for (const frame of frames) {
       const hit = pattern !== null && frame.depth > 0 && pattern.test(frame.label);
-      frame.rect.setAttribute("fill", hit ? "#e600e6" : frame.rect.getAttribute("data-c"));
+      frame.g.classList.toggle("hit", hit);
       if (hit && frame.start >= covered) {
         sum += frame.ticks;
         covered = frame.start + frame.ticks;
@@ -70,9 +85,8 @@
   }
 
   for (const frame of frames) {
-    frame.rect.setAttribute("data-c", frame.rect.getAttribute("fill"));
     frame.g.addEventListener("click", () => zoom(frame));
-    frame.g.addEventListener("mouseover", () => { details.textContent = frame.title; });
+    frame.g.addEventListener("mouseover", () => { details.textContent = fitting(frame.title.replace("\n", "  "), width); });
     frame.g.addEventListener("mouseout", () => { details.textContent = ""; });
   }
   reset.addEventListener("click", () => zoom(frames[0]));

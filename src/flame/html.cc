@@ -2,6 +2,7 @@
 
 #include "flame/escape.h"
 #include "flame/formats.h"
+#include "flame/palette.h"
 #include "flame/script_source.h"
 #include "flame/tree.h"
 
@@ -16,11 +17,11 @@ std::string TreeJson(const Tree& tree) {
     json += (i == 0 ? "\n[" : ",\n[") + JsonText(entry.label) + "," + JsonText(entry.file) + ",\"" +
             entry.colour + "\"]";
   }
-  json += "],\"boxes\":[";
+  json += "],\"palette\":" + PaletteJson() + ",\"boxes\":[";
   for (std::size_t i = 0; i < tree.boxes.size(); ++i) {
     const Box& box = tree.boxes[i];
     json += (i == 0 ? "\n[" : ",\n[") + std::to_string(box.entry) + "," + std::to_string(box.depth) + "," +
-            std::to_string(box.start) + "," + std::to_string(box.ticks) + "]";
+            std::to_string(box.start) + "," + std::to_string(box.ticks) + (box.idle ? ",1]" : "]");
   }
   return json + "]}";
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kNodeBytes = sizeof(StackNode) + 48;  // with its entry in the hash table
 constexpr std::size_t kFrameBytes = sizeof(Frame) + 48;
+constexpr std::size_t kMaxMarks = 1000;
 
 std::size_t Hash(const Frame& frame) {
   const std::hash<std::string> hash;
@@ -45,14 +46,24 @@ void Profile::EndThread(ThreadId thread) {
   if (uses_[thread].stored == 0) free_threads_.push_back(thread);
 }
 
+void Profile::Mark(const std::string& text) {
+  const std::string valid = ValidUtf8(text);
+  auto known = std::find(marks_.begin(), marks_.end(), valid);
+  if (known == marks_.end() && marks_.size() <= kMaxMarks) known = marks_.insert(known, valid);
+  if (known == marks_.end()) --known;
+  mark_ = static_cast<MarkId>(known - marks_.begin());
+}
+
 void Profile::AddSample(Sample sample, const std::vector<Frame>& frames) {
   if (table_bytes_ >= limits_.table_bytes) MakeRoom();
   sample.stack = Intern(frames);
+  sample.mark = mark_;
   Store(sample);
 }
 
 void Profile::RepeatSample(Sample sample) {
   sample.stack = uses_[sample.thread].last_stack;
+  sample.mark = mark_;
   Store(sample);
 }
 
@@ -61,8 +72,8 @@ void Profile::Store(const Sample& sample) {
   use.last_stack = sample.stack;
   if (use.last_number >= first_number_) {
     Sample& last = samples_[use.last_number - first_number_];
-    const bool same =
-        last.stack == sample.stack && last.on_cpu == sample.on_cpu && last.has_gil == sample.has_gil;
+    const bool same = last.stack == sample.stack && last.on_cpu == sample.on_cpu &&
+                      last.has_gil == sample.has_gil && last.mark == sample.mark;
     if (same && sample.start_ns - last.start_ns - DurationNs(last) < period_ns_) {
       last.ticks += sample.ticks;
       return;

@@ -40,6 +40,8 @@ using FrameId = std::uint32_t;
 using StackId = std::uint32_t;
 using ThreadId = std::uint32_t;  // an index, not the kernel's id
 inline constexpr StackId kEmptyStack = 0;
+using MarkId = std::uint16_t;  // an index in Profile::marks()
+inline constexpr MarkId kNoMark = 0;
 
 struct StackNode {
   StackId caller = kEmptyStack;
@@ -62,13 +64,15 @@ struct Sample {
   StackId stack = kEmptyStack;
   bool on_cpu = false;
   bool has_gil = false;
+  MarkId mark = kNoMark;  // why it was taken
 };
 
 // What was not stored, in ticks of one thread.
 struct Losses {
-  std::uint64_t torn = 0;     // the stack changed faster than it could be read
-  std::uint64_t dropped = 0;  // old samples that made room, or new ones for which there was none
-  std::uint64_t missed = 0;   // ticks that came late; the next sample stands for them, too
+  std::uint64_t torn = 0;  // the stack changed faster than it could be read, or did not stand still in time
+  std::uint64_t dropped = 0;   // old samples that made room, or new ones for which there was none
+  std::uint64_t unmerged = 0;  // native and Python frames did not fit together
+  std::uint64_t missed = 0;    // ticks that came late; the next sample stands for them, too
 };
 
 class Profile {
@@ -84,7 +88,11 @@ class Profile {
   ThreadId AddThread(Thread thread);
   void EndThread(ThreadId thread);
 
-  // `frames` innermost first, as they are read; sample.stack is ignored.
+  // Samples from now on carry this mark: the event that made somebody take them; "" for none. Beyond
+  // 1000 different ones all are the last.
+  void Mark(const std::string& text);
+
+  // `frames` innermost first, as they are read; its stack and its mark are ignored.
   void AddSample(Sample sample, const std::vector<Frame>& frames);
   // The same with the frames this thread had last.
   void RepeatSample(Sample sample);
@@ -96,7 +104,8 @@ class Profile {
   const std::vector<Frame>& frames() const { return frames_; }
   const std::vector<StackNode>& stacks() const { return stacks_; }  // [kEmptyStack] is no node
   const std::vector<Thread>& threads() const { return threads_; }
-  const std::deque<Sample>& samples() const { return samples_; }  // by start
+  const std::vector<std::string>& marks() const { return marks_; }  // [kNoMark] is ""
+  const std::deque<Sample>& samples() const { return samples_; }    // by start
   std::int64_t DurationNs(const Sample& sample) const { return sample.ticks * period_ns_; }
 
   // The frames of a stack, outermost first.
@@ -129,6 +138,8 @@ class Profile {
   std::vector<Thread> threads_;
   std::vector<ThreadUse> uses_;  // by ThreadId
   std::vector<ThreadId> free_threads_;
+  std::vector<std::string> marks_{""};
+  MarkId mark_ = kNoMark;  // of samples that come
   std::deque<Sample> samples_;
   std::uint64_t first_number_ = 1;  // of samples_.front()
   Losses losses_;

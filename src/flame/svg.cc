@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 #include "flame/escape.h"
 #include "flame/formats.h"
+#include "flame/palette.h"
 #include "flame/script_source.h"
 #include "flame/tree.h"
 
@@ -11,11 +14,22 @@ namespace {
 
 constexpr double kWidth = 1200;
 constexpr double kMargin = 10;
-constexpr double kRowHeight = 16;
-constexpr double kHeader = 56;
+constexpr double kRowHeight = 17;
+constexpr double kHeader = 66;
 constexpr double kFooter = 34;
-constexpr double kCharWidth = 7;   // roughly, of the font below
-constexpr double kMinWidth = 0.1;  // narrower boxes cannot be seen: they would only make the file big
+constexpr double kCharWidth = 6.65;  // of the font below, 11px; all common ones are narrower
+constexpr double kMinWidth = 0.1;    // narrower boxes cannot be seen: they would only make the file big
+
+constexpr double kTitleWidth = 740;  // in columns of the small font; the buttons are beside it
+
+// Readable with and without a script, on light and dark pages.
+constexpr char kStyle[] =
+    "text{font:11px ui-monospace,DejaVu Sans Mono,Menlo,Consolas,monospace;fill:#111}"
+    ".page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover rect{stroke:#111;stroke-width:1}"
+    ".caller{opacity:.45}.f.hit rect{fill:#d946ef}"
+    ".button{cursor:pointer;fill:#0b5fd0;text-decoration:underline}"
+    "@media(prefers-color-scheme:dark){text{fill:#eee}.page{fill:#17181a}.quiet{fill:#aaa}"
+    ".f:hover rect{stroke:#eee}.f.hit rect{fill:#a21caf}.button{fill:#7db4ff}}";
 
 std::string Number(double value) {
   std::array<char, 32> text;
@@ -23,16 +37,25 @@ std::string Number(double value) {
   return text.data();
 }
 
-// Cut to the characters that fit, never in the middle of one.
+// Columns of the character that starts with this byte; 0 within one. Those of Asia take two.
+std::size_t Columns(char byte) {
+  const auto first = static_cast<unsigned char>(byte);
+  if ((first & 0xC0U) == 0x80) return 0;
+  return first >= 0xE1 ? 2 : 1;
+}
+
+// Cut to what fits, never in the middle of a character.
 std::string Fitting(const std::string& label, double width) {
   const auto room = static_cast<std::size_t>(std::max(0.0, (width - 6) / kCharWidth));
-  if (room < 3) return "";
-  std::size_t characters = 0;
-  std::size_t cut = label.size();
+  if (room < 5) return "";
+  std::size_t used = 0;
+  std::size_t cut = 0;
   for (std::size_t i = 0; i < label.size(); ++i) {
-    if ((static_cast<unsigned char>(label[i]) & 0xC0U) == 0x80) continue;
-    if (characters == room - 2) cut = i;
-    if (++characters > room) return label.substr(0, cut) + "..";
+    const std::size_t columns = Columns(label[i]);
+    if (columns == 0) continue;
+    if (used + 2 <= room) cut = i;
+    used += columns;
+    if (used > room) return label.substr(0, cut) + "..";
   }
   return label;
 }
@@ -53,12 +76,38 @@ std::string BoxSvg(const Tree& tree, const Box& box, double height) {
   const double width = box.depth == 0 ? kWidth - 2 * kMargin : static_cast<double>(box.ticks) * scale;
   if (width < kMinWidth) return "";
   const double y = height - kFooter - static_cast<double>(box.depth + 1) * kRowHeight;
-  return "<g class=\"f\" data-x=\"" + std::to_string(box.start) + "\" data-w=\"" + std::to_string(box.ticks) +
-         "\" data-d=\"" + std::to_string(box.depth) + "\" data-l=\"" + XmlText(entry.label) + "\"><title>" +
+  return "<g class=\"f " + (box.idle && box.depth > 0 ? kIdleColour : entry.colour) + "\" data-x=\"" +
+         std::to_string(box.start) + "\" data-w=\"" + std::to_string(box.ticks) + "\" data-d=\"" +
+         std::to_string(box.depth) + "\" data-l=\"" + XmlText(entry.label) + "\"><title>" +
          XmlText(Tooltip(tree, box)) + "</title><rect x=\"" + Number(x) + "\" y=\"" + Number(y) +
-         "\" width=\"" + Number(width) + "\" height=\"15\" fill=\"" + entry.colour +
-         "\" rx=\"1\"/><text x=\"" + Number(x + 3) + "\" y=\"" + Number(y + 11.5) + "\">" +
-         XmlText(Fitting(entry.label, width)) + "</text></g>\n";
+         "\" width=\"" + Number(width) + "\" height=\"16\" rx=\"1.5\"/><text x=\"" + Number(x + 3) +
+         "\" y=\"" + Number(y + 12) + "\">" + XmlText(Fitting(entry.label, width)) + "</text></g>\n";
+}
+
+// What the colours mean; only those that occur.
+std::string Legend(const Tree& tree) {
+  bool python = false;
+  bool native = false;
+  bool idle = false;
+  for (const Box& box : tree.boxes) {
+    const char kind = tree.entries[box.entry].colour.front();
+    idle = idle || (box.idle && box.depth > 0);
+    python = python || (kind == 'p' && !box.idle);
+    native = native || (kind == 'n' && !box.idle);
+  }
+  std::string svg;
+  double x = kMargin;
+  const auto add = [&](bool shown, const char* colour, std::string_view name) {
+    if (!shown) return;
+    svg += "<g class=\"" + std::string(colour) + "\"><rect x=\"" + Number(x) +
+           "\" y=\"39\" width=\"11\" height=\"11\" rx=\"2\"/><text class=\"quiet\" x=\"" + Number(x + 16) +
+           "\" y=\"48\">" + std::string(name) + "</text></g>\n";
+    x += 16 + static_cast<double>(name.size() + 3) * kCharWidth;
+  };
+  add(python, "p4", "Python");
+  add(native, "n4", "native");
+  add(idle, kIdleColour, "waiting");
+  return svg;
 }
 
 }  // namespace
@@ -70,22 +119,20 @@ std::string ToSvg(const Profile& profile, const View& view) {
   const std::string bottom = Number(height - 12);
   std::string svg =
       "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n"
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" " +
-      size + " viewBox=\"0 0 " + Number(kWidth) + " " + Number(height) + "\" data-left=\"" + Number(kMargin) +
-      "\" data-width=\"" + Number(kWidth - 2 * kMargin) + "\" data-total=\"" +
-      std::to_string(tree.total_ticks) +
-      "\">\n<style>text{font:12px Verdana,DejaVu Sans,sans-serif;fill:#000}.f{cursor:pointer}"
-      ".f:hover rect{stroke:#000;stroke-width:.5}.button{cursor:pointer;fill:#00f}</style>\n"
-      "<rect " +
-      size +
-      " fill=\"#f8f8f8\"/>\n<text x=\"600\" y=\"24\" text-anchor=\"middle\" style=\"font-size:17px\">" +
-      XmlText(view.title) +
-      "</text>\n<text id=\"reset\" class=\"button\" x=\"10\" y=\"24\" style=\"display:none\">Reset "
-      "zoom</text>\n"
-      "<text id=\"search\" class=\"button\" x=\"1190\" y=\"24\" text-anchor=\"end\">Search</text>\n"
-      "<text id=\"details\" x=\"10\" y=\"" +
-      bottom + "\"></text>\n<text id=\"matched\" x=\"1190\" y=\"" + bottom +
-      "\" text-anchor=\"end\"></text>\n";
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" ";
+  svg += size + " viewBox=\"0 0 " + Number(kWidth) + " " + Number(height) + "\" data-left=\"" +
+         Number(kMargin) + "\" data-width=\"" + Number(kWidth - 2 * kMargin) + "\" data-total=\"" +
+         std::to_string(tree.total_ticks) + "\" data-char=\"" + Number(kCharWidth) + "\">\n<title>" +
+         XmlText(view.title) + "</title>\n<style>" + PaletteCss() + kStyle +
+         "</style>\n<rect class=\"page\" " + size + "/>\n";
+  svg += "<text x=\"10\" y=\"24\" style=\"font-size:15px;font-weight:bold\">" +
+         XmlText(Fitting(view.title, kTitleWidth)) + "</text>\n" + Legend(tree);
+  svg +=
+      "<text id=\"search\" class=\"button\" x=\"1190\" y=\"24\" text-anchor=\"end\">search</text>\n"
+      "<text id=\"reset\" class=\"button\" x=\"1130\" y=\"24\" text-anchor=\"end\" "
+      "style=\"display:none\">reset zoom</text>\n";
+  svg += "<text id=\"details\" class=\"quiet\" x=\"10\" y=\"" + bottom +
+         "\"></text>\n<text id=\"matched\" x=\"1190\" y=\"48\" text-anchor=\"end\"></text>\n";
   for (const Box& box : tree.boxes) svg += BoxSvg(tree, box, height);
   return svg + "<script type=\"text/ecmascript\"><![CDATA[\n" + kSvgScript + "]]></script>\n</svg>\n";
 }

@@ -1,44 +1,14 @@
 #include "flame/tree.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <tuple>
 
+#include "flame/palette.h"
+
 namespace probing::flame {
 namespace {
-
-// std::hash may differ between builds; a picture must not.
-std::uint32_t Fnv1a(std::string_view text) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
-}
-
-std::string ColourFromHsl(double hue, double saturation, double lightness) {
-  const double chroma = saturation * std::min(lightness, 1 - lightness);
-  const auto channel = [&](int n) {
-    const double k = std::fmod(n + hue / 30, 12);
-    const double value = lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
-    return static_cast<int>(std::lround(255 * value));
-  };
-  std::array<char, 40> text;
-  std::snprintf(text.data(), text.size(), "#%02x%02x%02x", channel(0), channel(8), channel(4));
-  return text.data();
-}
-
-// One hue per module, so that a library is seen at a glance; the function shifts the lightness.
-std::string ColourOf(const Frame& frame) {
-  if (frame.kind == FrameKind::kGroup) return "#d8d8d8";
-  const double lightness = 0.64 + Fnv1a(frame.function) % 12 / 100.0;
-  if (frame.kind == FrameKind::kNative) return ColourFromHsl(210, 0.2, lightness);
-  const std::string file = ShortFile(frame.file);
-  const std::string_view module = std::string_view(file).substr(0, file.find('/'));
-  return ColourFromHsl(Fnv1a(module) % 360, 0.65, lightness);
-}
 
 // Functions are the same when everything is that the label could show.
 using Identity = std::tuple<FrameKind, std::string_view, std::string_view, int>;
@@ -53,7 +23,7 @@ class Builder {
 
   Tree Build() {
     const std::size_t root = AddEntry({FrameKind::kGroup, "all", ""});
-    nodes_.push_back({root, 0, {}});
+    nodes_.push_back({root, 0, 0, {}});
     for (const FoldedStack& folded : Fold(profile_, view_)) Insert(folded);
     Place();
     return std::move(tree_);
@@ -63,11 +33,12 @@ class Builder {
   struct Node {
     std::size_t entry;
     std::uint64_t ticks;
+    std::uint64_t idle_ticks;
     std::map<std::size_t, std::size_t> children;  // entry → node
   };
 
   std::size_t AddEntry(const Frame& frame) {
-    tree_.entries.push_back({Label(view_, frame), frame.file, ColourOf(frame)});
+    tree_.entries.push_back({Label(view_, frame), frame.file, ColourName(frame)});
     return tree_.entries.size() - 1;
   }
 
@@ -92,20 +63,21 @@ class Builder {
     return found->second;
   }
 
-  std::size_t Child(std::size_t node, std::size_t entry, std::uint64_t ticks) {
+  std::size_t Child(std::size_t node, std::size_t entry, const FoldedStack& folded) {
     const auto [found, is_new] = nodes_[node].children.try_emplace(entry, nodes_.size());
     const std::size_t child = found->second;
-    if (is_new) nodes_.push_back({entry, 0, {}});
-    nodes_[child].ticks += ticks;
+    if (is_new) nodes_.push_back({entry, 0, 0, {}});
+    nodes_[child].ticks += folded.ticks;
+    nodes_[child].idle_ticks += folded.idle_ticks;
     return child;
   }
 
   void Insert(const FoldedStack& folded) {
     std::size_t node = 0;
     nodes_[node].ticks += folded.ticks;
-    for (const std::size_t entry : GroupEntries(folded.thread)) node = Child(node, entry, folded.ticks);
+    for (const std::size_t entry : GroupEntries(folded.thread)) node = Child(node, entry, folded);
     for (const FrameId frame : profile_.FramesOf(folded.stack)) {
-      node = Child(node, entry_by_frame_[frame], folded.ticks);
+      node = Child(node, entry_by_frame_[frame], folded);
     }
   }
 
@@ -122,7 +94,8 @@ class Builder {
       const Pending now = pending.back();
       pending.pop_back();
       const Node& node = nodes_[now.node];
-      tree_.boxes.push_back({node.entry, now.depth, now.start, node.ticks});
+      const bool idle = node.ticks > 0 && node.idle_ticks == node.ticks;
+      tree_.boxes.push_back({node.entry, now.depth, now.start, node.ticks, idle});
       tree_.depth = std::max(tree_.depth, now.depth);
       std::vector<std::size_t> children;
       for (const auto& [entry, child] : node.children) children.push_back(child);

@@ -13,7 +13,7 @@ namespace probing::flame {
 struct Entry {
   std::string label;
   std::string file;    // in full
-  std::string colour;  // "#rrggbb", always the same for the same function
+  std::string colour;  // ColourName()
 };
 
 // A rectangle of the picture. Widths are ticks; callers come before what they call.
@@ -22,6 +22,7 @@ struct Box {
   std::size_t depth = 0;    // 0 is the root, which stands for everything
   std::uint64_t start = 0;  // ticks to the left of it
   std::uint64_t ticks = 0;  // its own and those of everything it calls
+  bool idle = false;        // the thread waited in all of them
 };
 
 struct Tree {

@@ -54,8 +54,9 @@ std::vector<FoldedStack> Fold(const Profile& profile, const View& view) {
     if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
     const std::uint64_t key = std::uint64_t{sample.thread} << 32U | sample.stack;
     const auto [found, is_new] = index.try_emplace(key, folded.size());
-    if (is_new) folded.push_back({sample.thread, sample.stack, 0});
+    if (is_new) folded.push_back({sample.thread, sample.stack});
     folded[found->second].ticks += sample.ticks;
+    if (!sample.on_cpu && !sample.has_gil) folded[found->second].idle_ticks += sample.ticks;
   }
   return folded;
 }

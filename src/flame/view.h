@@ -39,6 +39,7 @@ struct FoldedStack {
   ThreadId thread = 0;
   StackId stack = kEmptyStack;
   std::uint64_t ticks = 0;
+  std::uint64_t idle_ticks = 0;  // of these: neither on a CPU nor holding the GIL
 };
 std::vector<FoldedStack> Fold(const Profile& profile, const View& view);
 

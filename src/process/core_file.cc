@@ -113,6 +113,7 @@ std::vector<Part> CollectParts(const std::vector<Elf64_Phdr>& segments, CoreNote
   for (const CoreNotes::File& file : notes.files) {
     parts.push_back(MakePart(file.start, file.end, &file));
     parts.back().mapping.readable = true;
+    parts.back().mapping.executable = true;  // perhaps: code is what gcore leaves out most
   }
   // Stable: a segment comes before the file of the same start, which it replaces.
   std::stable_sort(parts.begin(), parts.end(),
@@ -148,6 +149,7 @@ bool IsSameFile(const RandomAccessFile& core, const std::vector<Part>& parts, co
 struct OpenedFiles {
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   std::vector<std::string> missing;
+  std::map<std::string, std::string> places;
 };
 
 // Opens what is needed for the parts that the core leaves out, and points them to it.
@@ -170,6 +172,7 @@ OpenedFiles OpenMappedFiles(const RandomAccessFile& core, std::vector<Part>& par
                                          : is_program ? executable
                                                       : region.path);
       if (file.ok() && IsSameFile(core, parts, *file, region.path)) {
+        opened.places.emplace(region.path, file->path());
         opened.files.push_back(std::make_unique<RandomAccessFile>(std::move(*file)));
         found->second = opened.files.back().get();
       } else {
@@ -200,7 +203,9 @@ Result<CoreFile> CoreFile::Open(const std::string& path, const std::string& exec
   core.tids = std::move(notes.tids);
   std::stable_partition(core.tids.begin(), core.tids.end(), [&](pid_t tid) { return tid == core.pid; });
   core.command = std::move(notes.command);
+  core.registers = std::move(notes.registers);
   core.missing_files = std::move(opened.missing);
+  core.found_files = std::move(opened.places);
   std::vector<Mapping> mappings;
   std::vector<CoreRegion> regions;
   for (Part& part : parts) {

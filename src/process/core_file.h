@@ -9,7 +9,9 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/user.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,12 +30,15 @@ struct CoreFile {
 
   std::unique_ptr<const Memory> memory;  // does not depend on this object
   Maps maps;
-  pid_t pid = 0;            // in the namespace of whoever wrote the core
-  std::vector<pid_t> tids;  // the main thread first
+  pid_t pid = 0;                                // in the namespace of whoever wrote the core
+  std::vector<pid_t> tids;                      // the main thread first
+  std::map<pid_t, user_regs_struct> registers;  // of each of them
   std::string command;
   bool is_truncated = false;  // the file ends before what its headers announce
   // Files that would be needed for some parts of memory: not there, or not the same ones.
   std::vector<std::string> missing_files;
+  // Where the other mapped files are, by the path where they were.
+  std::map<std::string, std::string> found_files;
 };
 
 }  // namespace probing::process

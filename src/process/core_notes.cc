@@ -84,7 +84,11 @@ void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
     if (header->n_type == NT_FILE) ParseFiles(*content, notes);
     if (header->n_type == NT_AUXV) ParseAuxiliaryVector(*content, notes);
     if (header->n_type != NT_PRSTATUS) continue;
-    if (const auto thread = Take<elf_prstatus>(rest)) notes.tids.push_back(thread->pr_pid);
+    if (const auto thread = Take<elf_prstatus>(rest)) {
+      notes.tids.push_back(thread->pr_pid);
+      static_assert(sizeof(thread->pr_reg) == sizeof(user_regs_struct));
+      std::memcpy(&notes.registers[thread->pr_pid], &thread->pr_reg, sizeof(user_regs_struct));
+    }
   }
 }
 

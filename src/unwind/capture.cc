@@ -78,7 +78,9 @@ Result<void> RepairCall(const process::TracedThread& thread, user_regs_struct re
   return thread.WriteRegisters(registers);
 }
 
-Registers Convert(const user_regs_struct& from) {
+}  // namespace
+
+Registers FromKernel(const user_regs_struct& from) {
   Registers to;
   const std::array<std::uint64_t, kRegisterCount> values = {
       from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi, from.rbp, from.rsp, from.r8,
@@ -86,8 +88,6 @@ Registers Convert(const user_regs_struct& from) {
   for (std::size_t i = 0; i < kRegisterCount; ++i) to.Set(i, values[i]);
   return to;
 }
-
-}  // namespace
 
 Result<Capture> CaptureResting(pid_t pid, pid_t tid, const Memory& memory, const process::Maps& maps,
                                const WhileStill& while_still) {
@@ -116,7 +116,7 @@ Result<Capture> CaptureHeld(pid_t tid, const Memory& memory, const process::Maps
   RETURN_IF_ERROR(thread.Hold(deadline));
   const std::int64_t start_ns = MonotonicNs();
   ASSIGN_OR_RETURN(const user_regs_struct registers, thread.ReadRegisters());
-  capture.registers = Convert(registers);
+  capture.registers = FromKernel(registers);
   const auto copied = CopyStack(memory, maps, capture);
   while_still();
   RETURN_IF_ERROR(RepairCall(thread, registers));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/user.h>
 
 #include <functional>
 #include <vector>
@@ -25,6 +26,9 @@ struct Capture {
   // It waits in a call which would wait anew, with all of its time, after a stop: hands off.
   bool loses_time_when_held = false;
 };
+
+// All of them, of a thread that does not run.
+Registers FromKernel(const user_regs_struct& registers);
 
 // Runs while the thread stands still, to read what must be of the same moment.
 using WhileStill = std::function<void()>;

@@ -8,4 +8,8 @@ namespace probing::unwind {
 // "at::native::add(…)" from "_ZN2at6native3addE…"; any other name as it is.
 std::string Demangle(const std::string& name);
 
+// What fits in a picture: "at::native::add<...>" from "void at::native::add<float, 4>(at::Tensor&)".
+// Of names that are no C++ the name itself.
+std::string ShortName(const std::string& demangled);
+
 }  // namespace probing::unwind

@@ -11,6 +11,7 @@ using process::Mapping;
 using process::Memory;
 
 constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kMaxUnusedTables = 512;  // a process with PyTorch has 100
 
 // Files may be shorter than a page; what is mapped behind their end is zero.
 Result<std::string> FirstPage(const Memory& memory, std::uint64_t start) {
@@ -26,18 +27,33 @@ std::string MapFilesPath(pid_t pid, const Mapping& mapping) {
   return text.data();
 }
 
+// Somebody else's, who keeps it.
+class BorrowedMemory final : public Memory {
+ public:
+  explicit BorrowedMemory(const Memory& memory) : memory_(&memory) {}
+  Result<void> Read(process::RemoteAddress from, std::span<std::byte> out) const override {
+    return memory_->Read(from, out);
+  }
+
+ private:
+  const Memory* memory_;
+};
+
 bool IsSamePlace(const Mapping& a, const Mapping& b) {
   return a.start == b.start && a.inode == b.inode && a.path == b.path;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const SymbolTable>> SymbolStore::Load(pid_t pid, const Mapping& first_part,
+Result<std::shared_ptr<const SymbolTable>> SymbolStore::Load(const std::vector<std::string>& paths,
+                                                             const Mapping& first_part,
                                                              const Memory& memory) {
   ASSIGN_OR_RETURN(std::string page, FirstPage(memory, first_part.start));
+  const std::lock_guard lock(mutex_);
+  if (tables_.size() > kMaxUnusedTables)
+    std::erase_if(tables_, [](const auto& entry) { return entry.second.use_count() == 1; });
   if (const auto known = tables_.find(page); known != tables_.end()) return known->second;
-  for (const std::string& path :
-       {"/proc/" + std::to_string(pid) + "/root" + first_part.path, MapFilesPath(pid, first_part)}) {
+  for (const std::string& path : paths) {
     auto file = OpenFileAsMemory(path);
     if (!file.ok()) continue;
     const auto same_page = FirstPage(**file, 0);
@@ -48,6 +64,13 @@ Result<std::shared_ptr<const SymbolTable>> SymbolStore::Load(pid_t pid, const Ma
     return shared;
   }
   return Error{Code::kNotFound, first_part.path + " is not there any more", ""};
+}
+
+FindFile FilesOfProcess(pid_t pid) {
+  return [pid](const Mapping& first_part) {
+    return std::vector{"/proc/" + std::to_string(pid) + "/root" + first_part.path,
+                       MapFilesPath(pid, first_part)};
+  };
 }
 
 Module::Module(const Mapping& first_part)
@@ -70,16 +93,16 @@ Result<Row> Module::FindRow(std::uint64_t pc, const Memory& memory) {
   return (*unwind_table_)->Find(pc);
 }
 
-std::optional<Symbol> Module::FindSymbol(std::uint64_t pc, pid_t pid, const Memory& memory,
+std::optional<Symbol> Module::FindSymbol(std::uint64_t pc, const FindFile& find_file, const Memory& memory,
                                          SymbolStore& store) {
   const auto image = Image(memory);
   if (!image.ok()) return std::nullopt;
   if (symbols_ == nullptr) {
-    auto table = store.Load(pid, first_part_, memory);
+    auto table = store.Load(find_file(first_part_), first_part_, memory);
     if (table.ok()) {
       symbols_ = std::move(*table);
     } else {
-      auto loaded = SymbolTable::FromImage(std::make_unique<process::ProcessMemory>(pid), **image);
+      auto loaded = SymbolTable::FromImage(std::make_unique<BorrowedMemory>(memory), **image);
       symbols_ = std::make_shared<const SymbolTable>(loaded.ok() ? std::move(*loaded) : SymbolTable());
     }
   }
@@ -88,8 +111,8 @@ std::optional<Symbol> Module::FindSymbol(std::uint64_t pc, pid_t pid, const Memo
   return symbol;
 }
 
-Result<void> Modules::Refresh(pid_t pid) {
-  ASSIGN_OR_RETURN(maps_, process::Maps::Read(pid));
+void Modules::Update(process::Maps maps) {
+  maps_ = std::move(maps);
   std::vector<std::unique_ptr<Module>> old = std::move(modules_);
   modules_.clear();
   parts_.clear();
@@ -112,7 +135,6 @@ Result<void> Modules::Refresh(pid_t pid) {
     }
     parts_.push_back({mapping.start, mapping.end, is_object ? module : nullptr});
   }
-  return {};
 }
 
 std::optional<Modules::Code> Modules::FindCode(std::uint64_t pc) {

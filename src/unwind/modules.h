@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,18 +20,26 @@
 namespace probing::unwind {
 
 // Symbol tables of files, shared by everybody who looks at processes that have them loaded (the
-// ranks of one host). Known by their first page, which holds the build-id and the layout: paths
-// mean different files in different containers. Not thread-safe.
+// ranks of one host, several samplers). Known by their first page, which holds the build-id and the
+// layout: paths mean different files in different containers. Thread-safe: whoever asks for a table
+// that is being loaded waits, instead of loading it, too.
 class SymbolStore {
  public:
-  // Looks for the file below /proc/PID/root, then in /proc/PID/map_files, which needs rights but
-  // finds deleted files too. kNotFound: neither is the mapped one, or it has no symbols.
-  Result<std::shared_ptr<const SymbolTable>> Load(pid_t pid, const process::Mapping& first_part,
+  // `paths` are tried in turn. kNotFound: none is the mapped file, or it has no symbols.
+  Result<std::shared_ptr<const SymbolTable>> Load(const std::vector<std::string>& paths,
+                                                  const process::Mapping& first_part,
                                                   const process::Memory& memory);
 
  private:
+  std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const SymbolTable>> tables_;
 };
+
+// Paths at which a mapped file may be, the likeliest first.
+using FindFile = std::function<std::vector<std::string>(const process::Mapping& first_part)>;
+
+// Below /proc/PID/root, then in /proc/PID/map_files, which needs rights but finds deleted files too.
+FindFile FilesOfProcess(pid_t pid);
 
 class Module {
  public:
@@ -40,7 +50,8 @@ class Module {
   // What the unwind table says about `pc`. kNotFound: nothing.
   Result<Row> FindRow(std::uint64_t pc, const process::Memory& memory);
   // Start in the target and mangled name of the function at `pc`.
-  std::optional<Symbol> FindSymbol(std::uint64_t pc, pid_t pid, const process::Memory& memory,
+  // Lifetime: `memory` must outlive this.
+  std::optional<Symbol> FindSymbol(std::uint64_t pc, const FindFile& find_file, const process::Memory& memory,
                                    SymbolStore& store);
 
  private:
@@ -58,8 +69,8 @@ class Module {
 
 class Modules {
  public:
-  // Reads the mappings again.
-  Result<void> Refresh(pid_t pid);
+  // What is mapped now. Objects that stayed where they were are kept.
+  void Update(process::Maps maps);
 
   struct Code {
     Module* module = nullptr;  // null: code that belongs to no file (JIT)

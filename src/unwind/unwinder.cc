@@ -45,13 +45,27 @@ struct Unwinder::Walk {
 };
 
 Result<Unwinder> Unwinder::Attach(pid_t pid, SymbolStore& symbols) {
-  Unwinder unwinder(pid, symbols);
+  Unwinder unwinder(pid, std::make_unique<process::ProcessMemory>(pid), FilesOfProcess(pid), symbols);
   RETURN_IF_ERROR(unwinder.Refresh());
   return unwinder;
 }
 
+Unwinder Unwinder::OfDead(std::unique_ptr<const process::Memory> memory, process::Maps maps,
+                          FindFile find_file, SymbolStore& symbols) {
+  Unwinder unwinder(0, std::move(memory), std::move(find_file), symbols);
+  unwinder.modules_.Update(std::move(maps));
+  return unwinder;
+}
+
+NativeStack Unwinder::ReadDead(const Registers& registers, const ReadOptions& options) {
+  Capture capture;  // without a copy: nothing changes any more
+  capture.registers = registers;
+  return WalkStack(capture, options);
+}
+
 Result<void> Unwinder::Refresh() {
-  RETURN_IF_ERROR(modules_.Refresh(pid_));
+  ASSIGN_OR_RETURN(process::Maps maps, process::Maps::Read(pid_));
+  modules_.Update(std::move(maps));
   refreshed_ns_ = MonotonicNs();
   rows_.clear();
   functions_.clear();
@@ -179,7 +193,7 @@ std::shared_ptr<const Function> Unwinder::FindFunction(std::uint64_t pc) {
   if (code && code->module != nullptr) {
     function.module = code->module->name();
     function.start = code->module->start();
-    if (auto symbol = code->module->FindSymbol(pc, pid_, *memory_, *symbols_)) {
+    if (auto symbol = code->module->FindSymbol(pc, find_file_, *memory_, *symbols_)) {
       function.start = symbol->start;
       std::shared_ptr<const Function>& same = by_start_[symbol->start];
       if (same == nullptr) {

@@ -1,4 +1,4 @@
-// Unwinder: native stacks of the threads of a live process, read from outside.
+// Unwinder: native stacks of the threads of a process, read from outside: a live one, or a dead one.
 //
 //   SymbolStore symbols;
 //   ASSIGN_OR_RETURN(auto unwinder, Unwinder::Attach(pid, symbols));
@@ -33,13 +33,20 @@ class Unwinder {
   // Lifetime: `symbols` must outlive it.
   static Result<Unwinder> Attach(pid_t pid, SymbolStore& symbols);
 
-  // One thread, as seen from here. A stack that cannot be followed to its end is a value, not an
-  // error: see NativeStack::end.
+  // What is left of a process (a core file): only ReadDead().
+  static Unwinder OfDead(std::unique_ptr<const process::Memory> memory, process::Maps maps,
+                         FindFile find_file, SymbolStore& symbols);
+
+  // One thread of a live process, as seen from here. A stack that cannot be followed to its end is a value,
+  // not an error: see NativeStack::end.
   Result<NativeStack> Read(pid_t tid, const ReadOptions& options);
 
+  // A thread that had these registers.
+  NativeStack ReadDead(const Registers& registers, const ReadOptions& options);
+
  private:
-  Unwinder(pid_t pid, SymbolStore& symbols)
-      : pid_(pid), memory_(std::make_unique<process::ProcessMemory>(pid)), symbols_(&symbols) {}
+  Unwinder(pid_t pid, std::unique_ptr<const process::Memory> memory, FindFile find_file, SymbolStore& symbols)
+      : pid_(pid), memory_(std::move(memory)), find_file_(std::move(find_file)), symbols_(&symbols) {}
 
   struct Walk;
 
@@ -53,8 +60,9 @@ class Unwinder {
   const Row* FindRow(std::uint64_t pc);
   std::shared_ptr<const Function> FindFunction(std::uint64_t pc);
 
-  pid_t pid_;
-  std::unique_ptr<const process::ProcessMemory> memory_;  // on the heap: tables point to it
+  pid_t pid_;                                      // 0 of a dead one
+  std::unique_ptr<const process::Memory> memory_;  // on the heap: tables point to it
+  FindFile find_file_;
   SymbolStore* symbols_;
   Modules modules_;
   std::int64_t refreshed_ns_ = 0;

@@ -8,14 +8,15 @@
 //   GET  config?target=PID                 {settings: [{name, value, default, description}]}
 //   POST config {target?, set: {name: value}}  as GET
 //   POST eject {target}                    {note}
-//   POST profile {target, seconds?, hz?, subprocesses?}
-//                                          {pid, period_ns, samples_taken, ended, lost, threads, frames,
-//                                          stacks, samples: {start_ns, weight, thread, stack, on_cpu,
-//                                          has_gil}}; a stack lists frames outermost first, [0] is empty;
-//                                          thread, stack and frame numbers are positions in those lists;
-//                                          weight counts periods
+//   POST profile {target, seconds?, hz?, native?, subprocesses?, reason?}
+//                                          {pid, period_ns, samples_taken, ended, lost, marks, threads,
+//                                          frames, stacks, samples: {start_ns, weight, thread, stack,
+//                                          on_cpu, has_gil, mark}}; a stack lists frames outermost first,
+//                                          [0] is empty; thread, stack, frame and mark numbers are positions
+//                                          in those lists; weight counts periods; the reason is the mark
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
-//                                          thread_name, stack, on_cpu, has_gil, weight}]}
+//                                          thread_name, stack, on_cpu, has_gil, weight}], bursts: [{reason,
+//                                          running, period_ns, samples_taken, lost, folded}]}
 //   POST query {target?, sql, format?, width?}  the rows, in that format: rows (default: {columns: [{name,
 //                                          type}], rows: [[…]]}), table, csv, json, jsonl, markdown, arrow,
 //                                          parquet

@@ -28,6 +28,8 @@ constexpr std::array kSettings{
             "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
+    Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
+            "whether samples have native frames, too; threads that run are held for microseconds"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
     Setting{"probing.query.timeout", kDaemon, kSeconds, "10", 0.01, 3600, "", "how long one query may take"},

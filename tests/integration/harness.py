@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -99,6 +101,29 @@ class Cli:
     def as_nobody(self, *arguments: object, **options: Any) -> Answer:
         user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         return self(*arguments, prefix=user, **options)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def ask_daemon(
+    method: str, route: str, body: dict[str, Any] | None = None, timeout: float = 30
+) -> dict[str, Any]:
+    """The answer of this user's probingd, which must run already."""
+    paths = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
+    connection = UnixConnection(next(path for path in paths if path.exists()), timeout)
+    connection.request(method, f"/api/v1/{route}", json.dumps(body) if body else None)
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
 
 
 # ── what /proc says ──────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,8 @@ def make_core(pid: int, folder: Path) -> Path:
     """The core of a process that goes on."""
     if shutil.which("gcore") is None:
         pytest.skip("no gcore: install gdb")
-    subprocess.run(["gcore", "-o", folder / "core", str(pid)], check=True, capture_output=True)
+    command = ["timeout", "60", "gcore", "-o", folder / "core", str(pid)]
+    subprocess.run(command, check=True, capture_output=True)
     return folder / f"core.{pid}"
 
 
@@ -145,3 +146,54 @@ def test_what_is_no_core_is_refused(probing: harness.Cli, tmp_path: Path) -> Non
 def test_a_core_takes_the_place_of_the_target(probing: harness.Cli) -> None:
     assert "not both" in probing("backtrace", "-t", os.getpid(), "--core", "core").expect(2).stderr
     assert "needs a target" in probing("backtrace").expect(2).stderr
+
+
+# ── with native frames and variables ─────────────────────────────────────────────────────────
+
+
+def names(thread: dict[str, Any]) -> list[str]:
+    return [f"{frame['kind']}:{frame['func']}" for frame in thread["frames"]]
+
+
+def test_a_core_has_native_frames_where_the_live_process_had_them(
+    probing: harness.Cli, target: StartTarget, tmp_path: Path, python: str
+) -> None:
+    pid = target("sleep", python=python).pid
+    live = probing("backtrace", "-t", pid, "--native", "--json").expect(0).json["threads"]
+    core = make_core(pid, tmp_path)
+    dead = probing("backtrace", "--core", core, "--native", "--json").expect(0).json["threads"]
+    assert [thread["merged"] for thread in dead] == [True] * len(dead)
+    assert names(dead[0])[-1] == names(live[0])[-1] == "native:_start"
+    assert "python:<module>" in names(dead[0])
+    assert any(name.startswith("native:") and "sleep" in name for name in names(dead[0])), names(dead[0])
+
+
+def test_the_core_of_a_c_program_has_its_stacks(
+    probing: harness.Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    core = make_core(target("native_threads", c=True).pid, tmp_path)
+    answer = probing("backtrace", "--core", core, "--native", "--json").expect(0)
+    assert "native frames only" in answer.stderr
+    seen = [names(thread) for thread in answer.json["threads"]]
+    assert len(seen) == 3
+    for function in ("sleep_long", "wait_for_ever", "compute"):
+        assert any(f"native:{function}" in stack for stack in seen), seen
+
+
+def test_a_core_has_the_variables_of_its_frames(
+    probing: harness.Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    pid = target("locals", tmp_path / "truth.json").pid
+    live = probing("backtrace", "-t", pid, "--locals", "--json").expect(0).json["threads"]
+    core = make_core(pid, tmp_path)
+    dead = probing("backtrace", "--core", core, "--locals", "--json").expect(0).json["threads"]
+
+    def of_outer_frames(threads: list[dict[str, Any]]) -> list[Any]:
+        return [frame.get("locals") for frame in threads[0]["frames"]][1:]
+
+    assert of_outer_frames(dead) == of_outer_frames(live)
+    assert any(of_outer_frames(dead))
+
+
+def test_nothing_is_stopped_in_a_core(probing: harness.Cli) -> None:
+    assert "--stop is for a live process" in probing("backtrace", "--core", "core", "--stop").expect(2).stderr

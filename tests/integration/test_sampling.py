@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from typing import Any
 
 import harness
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Cli, Target, ask_daemon, wait_until
 
 StartTarget = Callable[..., Target]
 FUNCTIONS = ("hot", "warm", "cold")
@@ -258,49 +256,29 @@ def test_errors_name_what_is_wrong(probing: Cli, target: StartTarget, compiled: 
 # ── in probingd ──────────────────────────────────────────────────────────────────────────────
 
 
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=30)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(30)
-        self.sock.connect(str(self._path))
-
-
-def ask(method: str, route: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    paths = [folder / "probingd.sock" for folder in harness.socket_directories(os.getuid())]
-    connection = UnixConnection(next(path for path in paths if path.exists()))
-    connection.request(method, f"/api/v1/{route}", json.dumps(body) if body else None)
-    answer = json.loads(connection.getresponse().read())
-    connection.close()
-    return answer
-
-
 def test_the_daemon_records_without_a_probe(probing: Cli, target: StartTarget) -> None:
     busy = target("shares")
     probing("status").expect(0)  # starts it
-    profile = ask("POST", "profile", {"target": busy.pid, "seconds": 0.5, "hz": 200})
+    profile = ask_daemon("POST", "profile", {"target": busy.pid, "seconds": 0.5, "hz": 200})
     samples = profile["samples"]
     assert len({len(column) for column in samples.values()}) == 1
     assert sum(samples["weight"]) == pytest.approx(100, abs=20)
     names = [profile["frames"][frame]["func"] for frame in profile["stacks"][samples["stack"][0]]]
     assert names[:2] == ["<module>", "train"]
     assert profile["threads"][samples["thread"][0]]["tid"] == busy.pid
-    assert ask("POST", "profile", {"target": busy.pid, "hz": 1e9})["error"]["code"] == "usage"
-    assert ask("POST", "profile", {"target": 4194303})["error"]["code"] == "not_found"
+    assert ask_daemon("POST", "profile", {"target": busy.pid, "hz": 1e9})["error"]["code"] == "usage"
+    assert ask_daemon("POST", "profile", {"target": 4194303})["error"]["code"] == "not_found"
 
 
 def test_a_target_is_sampled_while_its_setting_says_so(probing: Cli, target: StartTarget) -> None:
     busy = target("shares")
     probing("-t", busy.pid, "config", "probing.sample_rate=0.01").expect(0)
-    wait_until(lambda: ask("GET", f"samples?target={busy.pid}")["samples_taken"] > 20)
-    samples = ask("GET", f"samples?target={busy.pid}")
+    wait_until(lambda: ask_daemon("GET", f"samples?target={busy.pid}")["samples_taken"] > 20)
+    samples = ask_daemon("GET", f"samples?target={busy.pid}")
     assert any("hot (" in row["stack"][-1] for row in samples["folded"])
     assert all(row["tid"] == busy.pid and row["has_gil"] in (True, False) for row in samples["folded"])
     probing("-t", busy.pid, "config", "probing.sample_rate=0").expect(0)
-    assert "not sampled" in ask("GET", f"samples?target={busy.pid}")["error"]["message"]
+    assert "not sampled" in ask_daemon("GET", f"samples?target={busy.pid}")["error"]["message"]
     assert probing("-t", busy.pid, "config", "probing.sample_rate=0.0001").code == 2
     assert probing("config", "probing.sample_rate=1").code == 2
     busy.expect_unharmed()
@@ -310,5 +288,13 @@ def test_the_environment_starts_sampling_with_the_program(probing: Cli, target: 
     busy = target("shares", PROBE_PPROF="1")
     probing("-t", busy.pid, "inject").expect(0)
     probing("list").expect(0)
-    wait_until(lambda: ask("GET", f"samples?target={busy.pid}").get("samples_taken", 0) > 2, 20)
+    wait_until(lambda: ask_daemon("GET", f"samples?target={busy.pid}").get("samples_taken", 0) > 2, 20)
     assert probing("-t", busy.pid, "config", "probing.sample_rate").expect(0).stdout == "0.1\n"
+
+
+def test_a_program_that_was_run_with_the_wish_is_sampled_at_once(probing: Cli, target: StartTarget) -> None:
+    for daemon in harness.daemons([probing.bin]):
+        harness.stop_process(daemon)
+    busy = target("shares", prefix=[str(probing.bin / "probing"), "run", "--"], PROBE_PPROF="1")
+    wait_until(lambda: harness.daemons([probing.bin]), what="probingd was started")
+    wait_until(lambda: ask_daemon("GET", f"samples?target={busy.pid}").get("samples_taken", 0) > 2, 20)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "process/status.h"
+#include "process/thread_status.h"
 
 namespace probing::observe {
 namespace {
@@ -29,29 +30,105 @@ std::vector<flame::Frame> ToFrames(std::vector<cpython::Frame>& frames) {
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter)
-    : pid_(pid), name_(std::move(name)), interpreter_(std::move(interpreter)) {}
+ProcessSampler::ProcessSampler(pid_t pid, std::string name, std::optional<cpython::Interpreter> interpreter,
+                               std::optional<MixedSampler> mixed)
+    : pid_(pid), name_(std::move(name)), interpreter_(std::move(interpreter)), mixed_(std::move(mixed)) {}
 
-Result<ProcessSampler> ProcessSampler::Attach(pid_t pid) {
-  ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
-  return ProcessSampler(pid, process::CommandLine(pid).substr(0, kMaxNameBytes), std::move(interpreter));
+Result<ProcessSampler> ProcessSampler::Attach(pid_t pid, const SamplerOptions& options) {
+  const bool native = options.native_symbols != nullptr;
+  std::optional<MixedSampler> mixed;
+  auto interpreter = cpython::Interpreter::Attach(pid);
+  if (!interpreter.ok() && (!native || interpreter.error().code != Code::kFailed))
+    return std::move(interpreter.error());
+  if (native) {
+    ASSIGN_OR_RETURN(auto attached, MixedSampler::Attach(pid, options.native_symbols));
+    mixed = std::move(attached);
+  }
+  return ProcessSampler(pid, process::CommandLine(pid).substr(0, kMaxNameBytes),
+                        interpreter.ok() ? std::optional(std::move(*interpreter)) : std::nullopt,
+                        std::move(mixed));
 }
 
 Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
   period_ns_ = profile.period_ns();
   now_ns_ = tick.start_ns + tick.count * period_ns_;
+  // Threads that come are noticed at once, those that end now and then, or when the kernel says so.
+  const bool check_all = now_ns_ >= next_check_ns_;
+  if (check_all) next_check_ns_ = now_ns_ + kQuietNs;
+  if (mixed_) {
+    RETURN_IF_ERROR(SampleMixed(check_all, tick, profile));
+  } else {
+    ASSIGN_OR_RETURN(auto threads, ReadPython(check_all, [this](const cpython::Thread& thread) {
+                       return MayRepeat(thread);
+                     }));
+    for (cpython::Thread& thread : threads) Store(thread, ToFrames(thread.frames), tick, profile);
+  }
+  ForgetUnseen(profile);
+  return {};
+}
+
+Result<std::vector<cpython::Thread>> ProcessSampler::ReadPython(
+    bool check_all, std::function<bool(const cpython::Thread&)> skip) {
   cpython::ReadOptions options;
   options.max_depth = kMaxDepth;
   options.attempts = kAttempts;
-  // Threads that come are noticed at once, those that end now and then, or when the kernel says so.
-  const bool check_all = now_ns_ >= next_check_ns_;
   options.changes = check_all ? cpython::Changes::kAll : cpython::Changes::kNew;
-  if (check_all) next_check_ns_ = now_ns_ + kQuietNs;
-  options.skip = [this](const cpython::Thread& thread) { return MayRepeat(thread); };
-  ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_.Read(options));
-  for (cpython::Thread& thread : snapshot.threads) Store(thread, tick, profile);
-  ForgetUnseen(profile);
+  options.skip = std::move(skip);
+  ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_->Read(options));
+  return std::move(snapshot.threads);
+}
+
+// Which threads have Python and who has the GIL is read once for all; then each thread by itself, as
+// its two stacks must be of the same moment.
+Result<void> ProcessSampler::SampleMixed(bool check_all, const Tick& tick, flame::Profile& profile) {
+  std::unordered_map<pid_t, cpython::Thread> python;
+  if (interpreter_) {
+    const auto none = [](const cpython::Thread&) { return true; };
+    ASSIGN_OR_RETURN(auto threads, ReadPython(check_all, none));
+    for (cpython::Thread& thread : threads) {
+      cpython::Thread& known = python[thread.tid];
+      // A thread may have a state in each of several interpreters.
+      const bool has_gil = known.has_gil || thread.has_gil;
+      known = std::move(thread);
+      known.has_gil = has_gil;
+    }
+  }
+  const std::vector<pid_t> tids = mixed_->Threads(check_all);
+  if (tids.empty()) return Error{Code::kNotFound, "process " + std::to_string(pid_) + " has ended", ""};
+  for (const pid_t tid : tids) {
+    const auto found = python.find(tid);
+    const bool is_python = found != python.end();
+    cpython::Thread thread = is_python ? std::move(found->second) : cpython::Thread{.tid = tid};
+    ReadMixed(std::move(thread), is_python, tick, profile);
+  }
   return {};
+}
+
+void ProcessSampler::ReadMixed(cpython::Thread thread, bool is_python, const Tick& tick,
+                               flame::Profile& profile) {
+  thread.skipped = MayRepeat(thread);
+  Watched& watched = threads_[thread.tid];
+  if (!watched.id && thread.name.empty()) {
+    auto status = process::ReadThreadStatus(pid_, thread.tid);
+    if (status.ok()) thread.name = std::move(status->name);
+  }
+  std::vector<flame::Frame> frames;
+  if (!thread.skipped) {
+    auto reading = mixed_->Read(thread.tid, is_python ? &*interpreter_ : nullptr);
+    if (!reading.ok() && reading.error().code == Code::kNotFound) {
+      watched.due = false;
+      next_check_ns_ = 0;
+    } else if (!reading.ok() || reading->torn) {
+      thread.torn = true;
+    } else if (!reading->merged) {
+      // In which order they belong is not known, and it is not guessed.
+      profile.losses().unmerged += tick.count;
+      watched.due = false;
+    } else {
+      frames = std::move(reading->frames);
+    }
+  }
+  Store(thread, frames, tick, profile);
 }
 
 bool ProcessSampler::IsDue(const Watched& watched, bool has_gil) const {
@@ -98,7 +175,8 @@ std::int64_t ProcessSampler::StartOfSample(const Watched& watched, bool has_gil,
   return tick.start_ns;
 }
 
-void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile) {
+void ProcessSampler::Store(const cpython::Thread& thread, const std::vector<flame::Frame>& frames,
+                           const Tick& tick, flame::Profile& profile) {
   Watched& watched = threads_[thread.tid];
   if (!watched.id) {
     const std::string& name = thread.python_name.empty() ? thread.name : thread.python_name;
@@ -119,7 +197,7 @@ void ProcessSampler::Store(cpython::Thread& thread, const Tick& tick, flame::Pro
     profile.losses().torn += ticks;
     return;
   }
-  profile.AddSample(sample, ToFrames(thread.frames));
+  profile.AddSample(sample, frames);
 }
 
 void ProcessSampler::ForgetUnseen(flame::Profile& profile) {

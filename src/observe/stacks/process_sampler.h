@@ -1,7 +1,9 @@
-// ProcessSampler: samples of all Python threads of one process, one at a time.
+// ProcessSampler: samples of all Python threads of one process, one at a time; with native frames, of
+// all its threads.
 //
-// Reads from outside and stops nothing. Has no thread, no timer and no memory of its own besides
-// what makes the next sample cheaper. Not thread-safe.
+// Reads from outside and stops nothing, unless native frames are asked for (MixedSampler). Has no
+// thread, no timer and no memory of its own besides what makes the next sample cheaper. Not
+// thread-safe.
 //
 // A thread that has slept for a while is looked at less often, and a look at it stands for the
 // time since the last one: that costs precision in time, but makes no share wrong. Who holds the
@@ -16,6 +18,7 @@
 
 #include "cpython/interpreter.h"
 #include "flame/profile.h"
+#include "observe/stacks/mixed_sampler.h"
 #include "observe/stacks/thread_clock.h"
 
 namespace probing::observe {
@@ -26,10 +29,16 @@ struct Tick {
   std::uint32_t count = 1;
 };
 
+struct SamplerOptions {
+  // Where symbols are kept; null: no native frames.
+  std::shared_ptr<unwind::SymbolStore> native_symbols;
+};
+
 class ProcessSampler {
  public:
-  // kNotFound, kPermission: as the process says. kFailed: there is no Python in it (yet).
-  static Result<ProcessSampler> Attach(pid_t pid);
+  // kNotFound, kPermission: as the process says. kFailed: there is no Python in it (yet); with native
+  // frames none is needed.
+  static Result<ProcessSampler> Attach(pid_t pid, const SamplerOptions& options);
 
   // Adds a sample of every thread. kNotFound: the process has ended. kFailed: it could not be read
   // this time (it is starting, ending or replacing its program).
@@ -52,18 +61,25 @@ class ProcessSampler {
     std::int64_t covered_until_ns = 0;  // what its samples stand for so far
   };
 
-  ProcessSampler(pid_t pid, std::string name, cpython::Interpreter interpreter);
+  ProcessSampler(pid_t pid, std::string name, std::optional<cpython::Interpreter> interpreter,
+                 std::optional<MixedSampler> mixed);
 
+  Result<std::vector<cpython::Thread>> ReadPython(bool check_all,
+                                                  std::function<bool(const cpython::Thread&)> skip);
+  Result<void> SampleMixed(bool check_all, const Tick& tick, flame::Profile& profile);
+  void ReadMixed(cpython::Thread thread, bool is_python, const Tick& tick, flame::Profile& profile);
   bool IsDue(const Watched& watched, bool has_gil) const;
   bool MayRepeat(const cpython::Thread& thread);
   std::int64_t StartOfSample(const Watched& watched, bool has_gil, const Tick& tick,
                              flame::Profile& profile) const;
-  void Store(cpython::Thread& thread, const Tick& tick, flame::Profile& profile);
+  void Store(const cpython::Thread& thread, const std::vector<flame::Frame>& frames, const Tick& tick,
+             flame::Profile& profile);
   void ForgetUnseen(flame::Profile& profile);
 
   pid_t pid_;
   std::string name_;
-  cpython::Interpreter interpreter_;
+  std::optional<cpython::Interpreter> interpreter_;
+  std::optional<MixedSampler> mixed_;
   std::unordered_map<pid_t, Watched> threads_;
   std::int64_t next_check_ns_ = 0;  // whether threads have ended
   std::int64_t now_ns_ = 0;         // end of the current tick

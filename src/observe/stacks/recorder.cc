@@ -37,11 +37,13 @@ Recorder::Recorder(pid_t pid, const RecorderOptions& options)
       options_(options),
       profile_(PeriodNs(options.hz), options.limits),
       started_ns_(MonotonicNs()),
-      next_tick_ns_(started_ns_) {}
+      next_tick_ns_(started_ns_) {
+  profile_.Mark(options.reason);
+}
 
 Result<Recorder> Recorder::Start(pid_t pid, const RecorderOptions& options) {
   RaiseFileLimit();
-  ASSIGN_OR_RETURN(ProcessSampler sampler, ProcessSampler::Attach(pid));
+  ASSIGN_OR_RETURN(ProcessSampler sampler, ProcessSampler::Attach(pid, options.sampler));
   Recorder recorder(pid, options);
   recorder.samplers_.emplace(pid, Running{std::move(sampler)});
   return recorder;
@@ -96,7 +98,7 @@ void Recorder::Follow(std::int64_t now_ns) {
     if (samplers_.contains(child)) continue;
     const auto [stranger, is_new] = strangers_.try_emplace(child, now_ns);
     if (now_ns - stranger->second > kStrangerNs) continue;
-    auto sampler = ProcessSampler::Attach(child);
+    auto sampler = ProcessSampler::Attach(child, options_.sampler);
     if (!sampler.ok()) continue;
     samplers_.emplace(child, Running{std::move(*sampler)});
     strangers_.erase(stranger);

@@ -25,7 +25,17 @@ inline constexpr double kMaxHz = 1000;
 struct RecorderOptions {
   double hz = 100;  // at most kMaxHz
   bool follow_children = false;
+  SamplerOptions sampler;
   flame::Profile::Limits limits;
+  std::string reason;  // why, when an event asks for it: all samples carry it as their mark
+};
+
+// How a part that notices something asks for a closer look at a process, now: "the step takes three
+// times as long as usual". daemon::Sampling::Trigger() acts on it.
+struct Trigger {
+  double hz = 200;  // at most kMaxHz
+  std::int64_t duration_ms = 1000;
+  std::string reason;
 };
 
 class Recorder {

@@ -1,0 +1,154 @@
+"""Flame graphs in a real browser: they open, search, zoom and go back, on light and dark pages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+from conftest import RESULTS
+from playwright.sync_api import Page
+
+BOXES = "g.f:visible"
+
+
+def picture(page: Page, name: str) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    scheme = "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
+    path = RESULTS / f"{name}-{scheme}.png"
+    if not name.startswith("svg"):
+        page.screenshot(path=path, full_page=True)
+        return
+    # Playwright cannot take pictures of documents that are no HTML; the browser can.
+    shot = page.context.new_cdp_session(page).send("Page.captureScreenshot", {"captureBeyondViewport": True})
+    path.write_bytes(base64.b64decode(shot["data"]))
+
+
+def overflowing_labels(page: Page) -> list[str]:
+    """Labels that are wider than their boxes."""
+    return page.evaluate(
+        """() => Array.from(document.querySelectorAll('g.f'))
+             .filter(g => g.style.display !== 'none')
+             .map(g => [g.querySelector('text'), g.querySelector('rect')])
+             .filter(([text, rect]) => text.textContent &&
+                text.getComputedTextLength() > Number(rect.getAttribute('width')) - 3)
+             .map(([text]) => text.textContent)"""
+    )
+
+
+# ── SVG ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_svg_has_titles_a_legend_and_no_text_beyond_its_box(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["svg"].as_uri())
+    titles = page.locator("g.f > title").all_text_contents()
+    assert any(re.match(r"handle \(target_shop.py:\d+\): \d+ samples, [\d.]+%\n/", title) for title in titles)
+    assert "target_shop.py" in page.locator("svg > title").text_content()
+    assert page.locator("svg > g:not(.f) text").all_text_contents() == ["Python", "native", "waiting"]
+    assert overflowing_labels(page) == []
+    picture(page, "svg")
+
+
+def test_a_click_in_the_svg_zooms_and_reset_goes_back(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["svg"].as_uri())
+    all_boxes = page.locator(BOXES).count()
+    box = page.locator('g.f[data-l^="handle ("]').first
+    before = float(box.locator("rect").get_attribute("width"))
+    box.locator("rect").click()
+    assert before < float(box.locator("rect").get_attribute("width")) == pytest.approx(1180)
+    assert page.locator(BOXES).count() < all_boxes
+    assert page.locator("g.f.caller").count() >= 3
+    assert overflowing_labels(page) == []
+    picture(page, "svg-zoomed")
+    page.locator("#reset").click()
+    assert float(box.locator("rect").get_attribute("width")) == pytest.approx(before, abs=0.01)
+    assert page.locator(BOXES).count() == all_boxes
+    assert not page.locator("#reset").is_visible()
+
+
+def test_a_search_in_the_svg_highlights_and_says_how_much(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["svg"].as_uri())
+    page.once("dialog", lambda dialog: dialog.accept("^(rank|合計)"))
+    page.locator("#search").click()
+    hits = page.locator("g.f.hit")
+    assert {re.split(r"\W", label)[0] for label in hits.evaluate_all("l => l.map(g => g.dataset.l)")} == {
+        "rank",
+        "合計",
+    }
+    colour = hits.first.locator("rect").evaluate("rect => getComputedStyle(rect).fill")
+    assert colour in ("rgb(217, 70, 239)", "rgb(162, 28, 175)")
+    assert re.fullmatch(r"matched: \d+\.\d\d%", page.locator("#matched").text_content())
+    picture(page, "svg-searched")
+    page.once("dialog", lambda dialog: dialog.accept("("))
+    page.keyboard.press("F3")
+    assert page.locator("#matched").text_content() == "not a regular expression"
+    page.keyboard.press("Escape")
+    assert page.locator("g.f.hit").count() == 0
+
+
+def test_what_is_under_the_mouse_is_told(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["svg"].as_uri())
+    page.locator('g.f[data-l^="handle ("] rect').first.hover()
+    assert page.locator("#details").text_content().startswith("handle (target_shop.py:")
+
+
+# ── HTML ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def click_box(page: Page, prefix: str) -> None:
+    """In the middle of the first box whose label starts like this."""
+    place = page.evaluate(
+        """prefix => { const hit = drawn.find(d => d.box.entry[0].startsWith(prefix));
+             const area = canvas.getBoundingClientRect();
+             return [area.left + hit.x + hit.w / 2, area.top + hit.y + 8]; }""",
+        prefix,
+    )
+    page.mouse.move(*place)
+    page.mouse.click(*place)
+
+
+def test_the_page_zooms_searches_and_resets(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["html"].as_uri())
+    canvas = page.locator("#canvas")
+    assert "target_shop.py" in page.title()
+    assert page.locator("#legend span").all_text_contents() == ["Python", "native", "waiting"]
+    assert canvas.get_attribute("data-focus") == "all"
+    picture(page, "html")
+    page.locator("#search").fill("^rank")
+    assert int(canvas.get_attribute("data-hits")) >= 1
+    assert re.fullmatch(r"\d+\.\d\d% matched", page.locator("#matched").text_content())
+    picture(page, "html-searched")
+    click_box(page, "handle (")
+    assert canvas.get_attribute("data-focus").startswith("handle (")
+    assert page.locator("#details").text_content().startswith("handle (target_shop.py:")
+    page.locator("#invert").click()
+    picture(page, "html-zoomed")
+    page.locator("#reset").click()
+    assert canvas.get_attribute("data-focus") == "all"
+    assert canvas.get_attribute("data-hits") == "0"
+    assert page.locator("#search").input_value() == ""
+
+
+def test_five_thousand_frames_are_drawn_at_once(page: Page, graphs: dict[str, Path], tmp_path: Path) -> None:
+    text = graphs["html"].read_text()
+    start = text.index('id="data">') + len('id="data">')
+    end = text.index("</script>", start)
+    data = json.loads(text[start:end])
+    data["entries"] = [[f"function_{i} (file_{i % 50}.py:{i})", "/f.py", f"p{i % 12}"] for i in range(5000)]
+    data["boxes"] = [[0, 0, 0, 4000]]
+    data["boxes"] += [[1 + i % 4999, 1 + depth, i * 4, 4] for i in range(1000) for depth in range(5)]
+    data["total"], data["depth"] = 4000, 5
+    large = tmp_path / "large.html"
+    large.write_text(text[:start] + json.dumps(data) + text[end:])
+    started = time.monotonic()
+    page.goto(large.as_uri())
+    page.wait_for_function("drawn.length > 4000")
+    assert time.monotonic() - started < 5
+    took_ms = page.evaluate(
+        "() => { const at = performance.now(); search('7'); return performance.now() - at }"
+    )
+    assert took_ms < 500
+    picture(page, "html-large")
