@@ -1,0 +1,135 @@
+// Table: the writing side of one table. See arena.h for where they come from.
+//
+// Rows go to lanes. A lane belongs to a thread only for the moment of a write: it is taken with one
+// compare-and-swap and never waited for. A thread begins with the lane it used last; when that is
+// busy it tries the others, then adds one, and when the memory does not allow it the row is dropped
+// and counted. So a thread may die, be cancelled or be interrupted by a signal handler that writes
+// too, and nobody waits; and a Python program, whose threads take turns, gets along with one lane.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ring/dictionary.h"
+#include "ring/lane_ring.h"
+#include "ring/schema.h"
+
+namespace probing::ring {
+
+struct TableOptions {
+  std::string name;
+  // The first is always a timestamp: when the row happened.
+  std::vector<Column> columns;
+  std::uint64_t rows = 10'000;  // each lane keeps at least as many
+};
+
+class Table {
+ public:
+  ~Table();
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  // One row: cells[i] is for column i, columns behind `count` become NULL. A NULL in column 0 means
+  // now. Integers are accepted where a double or timestamp is wanted, bools where an integer is,
+  // strings and bytes for each other; everything else of the wrong type refuses the row.
+  //
+  // Thread-safe, wait-free, no lock and no allocation; async-signal-safe. System calls only when a
+  // lane, a block or the dictionary grows.
+  WriteStatus Write(const Cell* cells, std::uint32_t count);
+
+  // From the next rows on. A lane of the old size is readable until the new one begins to
+  // overwrite, then it goes. Any thread but a signal handler's.
+  void SetRows(std::uint64_t rows);
+
+  const std::string& name() const { return options_.name; }
+  const std::vector<Column>& columns() const { return options_.columns; }
+  std::uint32_t column_count() const { return shape_.columns; }
+
+ private:
+  friend class Arena;
+
+  // One page, made when it is first needed and never moved or freed while the table lives, so that
+  // the busy flag can be tried at any time by anybody.
+  struct alignas(128) Lane {
+    std::atomic<bool> busy{true};
+    std::uint64_t settings = 0;  // of the table when `ring` was made
+    LaneRing ring;
+    LaneRing old;  // the ring before the settings changed
+
+    bool TryTake() {
+      return !busy.load(std::memory_order_relaxed) && !busy.exchange(true, std::memory_order_acquire);
+    }
+    void Release() { busy.store(false, std::memory_order_release); }
+  };
+  static constexpr std::size_t kLanePageBytes = 4096;
+  static constexpr std::size_t kHints = 64;
+
+  Table(TableOptions options, std::uint32_t id, SegmentFile* file, Dictionary* dictionary,
+        std::atomic<std::uint64_t>* next_lane_id);
+  // Writes the schema and makes the first lane. 0 or an errno.
+  int Open();
+
+  bool Prepare(const Cell* cells, std::uint32_t count, PreparedRow* row);
+  bool PrepareText(std::uint32_t column, PreparedRow* row);
+  Lane* TakeLane();
+  Lane* TakeOtherLane(std::atomic<std::uint8_t>* hint);
+  Lane* TakeOpenLane();
+  Lane* AddLane(std::uint32_t* index);
+  // Makes the lane's ring anew when the settings have changed or there is none.
+  // REQUIRES: the lane is taken.
+  bool Renew(Lane* lane);
+  // The lane with most memory that nobody writes to, taken; null when there is none.
+  Lane* TakeLargest(std::uint64_t* bytes);
+  void FreeLane(Lane* lane);
+  void Close();
+
+  TableOptions options_;
+  TableShape shape_;
+  SegmentFile* file_;
+  Dictionary* dictionary_;
+  std::atomic<std::uint64_t>* next_lane_id_;
+  Segment segment_;
+  TableHeader* header_ = nullptr;
+  std::atomic<std::uint64_t> rows_;
+  std::atomic<std::uint64_t> settings_{1};  // grows with every change
+  std::atomic<std::uint32_t> lane_count_{0};
+  std::array<std::atomic<Lane*>, kMaxLanes> lanes_{};
+  std::array<std::atomic<std::uint8_t>, kHints> hints_{};  // by thread: the lane used last
+  std::array<std::atomic<std::uint64_t>, kMaxColumns> interned_bytes_{};
+};
+
+// A row being put together on the stack. Nothing of the ring is touched or held before Commit(), so
+// what happens in between (an exception, a fork, a long computation) concerns nobody.
+//
+//   RowWriter row(table);
+//   row.SetInt(1, step);
+//   row.SetString(2, name);
+//   row.Commit();
+class RowWriter {
+ public:
+  explicit RowWriter(Table& table) : table_(table) {
+    for (std::uint32_t i = 0; i < table.column_count(); ++i) cells_[i].kind = Cell::Kind::kNull;
+  }
+
+  // REQUIRES: column < table.column_count(). What is not set is NULL, or now for column 0.
+  void SetTime(std::int64_t ns) { cells_[0] = Cell::Timestamp(ns); }
+  void SetInt(std::uint32_t column, std::int64_t value) { cells_[column] = Cell::Int(value); }
+  void SetDouble(std::uint32_t column, double value) { cells_[column] = Cell::Double(value); }
+  void SetBool(std::uint32_t column, bool value) { cells_[column] = Cell::Bool(value); }
+  void SetTimestamp(std::uint32_t column, std::int64_t ns) { cells_[column] = Cell::Timestamp(ns); }
+  // Borrowed until Commit().
+  void SetString(std::uint32_t column, std::string_view text) { cells_[column] = Cell::String(text); }
+  void SetBytes(std::uint32_t column, std::string_view bytes) { cells_[column] = Cell::Bytes(bytes); }
+  void SetNull(std::uint32_t column) { cells_[column].kind = Cell::Kind::kNull; }
+
+  WriteStatus Commit() { return table_.Write(cells_, table_.column_count()); }
+
+ private:
+  Table& table_;
+  Cell cells_[kMaxColumns];
+};
+
+}  // namespace probing::ring
