@@ -84,5 +84,5 @@ deps: ## Installs what building and testing needs (Debian 12; nothing to do the 
 	@tools/install_deps.sh
 
 .PHONY: clean
-clean: ## Removes what was built, keeps the tools in build/venv
-	@find build -mindepth 1 -maxdepth 1 ! -name '*venv' -exec rm -rf {} +
+clean: ## Removes what was built, keeps the tools in build/venv and build/deps
+	@find build -mindepth 1 -maxdepth 1 ! -name '*venv' ! -name deps -exec rm -rf {} +

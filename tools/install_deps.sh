@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building and testing needs: Debian packages (as root) and the Python tools of
-# tools/requirements.txt in build/venv. What is there already is left alone, so a second run
-# takes no time, no network and no rights.
+# Installs what building and testing needs: Debian packages (as root), the Python tools of
+# tools/requirements.txt in build/venv, and DuckDB in build/deps. What is there already is left
+# alone, so a second run takes no time, no network and no rights.
 #
 #   install_deps.sh          build and test
 #   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
@@ -66,8 +66,11 @@ install_venv() {
 
 case ${1:-build} in
   build)
+    # npm fetches DuckDB; whoever has one from elsewhere needs none of Debian's.
+    command -v npm > /dev/null || BUILD_PACKAGES+=(npm)
     install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     install_venv build/venv tools/requirements.txt
+    tools/fetch_duckdb.sh
     ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
   bench) install_venv build/bench-venv bench/requirements.txt ;;

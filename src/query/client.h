@@ -1,0 +1,65 @@
+// QueryClient: probingd's side of the query workers (worker.h).
+//
+//   QueryClient client({.view_directory = home + "/.config/probing"});
+//   QueryAnswer answer = client.Run(request);          // or with an Output, which gets the bytes as they come
+//
+// A worker is started when the first query comes, answers one query at a time, and is ended when
+// nobody has asked for a while. A query that cannot be stopped in time, or that takes the worker
+// down, costs that worker; the next query gets another one.
+// Thread-safe. Run() blocks: call it from a thread that may.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "query/request.h"
+
+namespace probing::query {
+
+struct ClientOptions {
+  std::string program = "/proc/self/exe";
+  std::vector<std::string> arguments = {"--query-worker"};
+  std::string view_directory;
+  std::size_t max_workers = 2;
+  std::int64_t idle_ms = 60'000;
+};
+
+class WorkerProcess;
+
+class QueryClient {
+ public:
+  explicit QueryClient(ClientOptions options);
+  ~QueryClient();
+  QueryClient(const QueryClient&) = delete;
+  QueryClient& operator=(const QueryClient&) = delete;
+
+  QueryAnswer Run(const QueryRequest& request, const Output& output = {});
+
+  // Starts a worker that waits, so that the first query need not (some 40 ms).
+  Result<void> Warm(std::int64_t memory_bytes);
+
+  std::vector<std::int64_t> worker_pids() const;
+
+ private:
+  Result<std::unique_ptr<WorkerProcess>> Take(std::int64_t memory_bytes, const Deadline& deadline);
+  void GiveBack(std::unique_ptr<WorkerProcess> worker);
+  void EndIdleWorkers();
+
+  const ClientOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<std::unique_ptr<WorkerProcess>> idle_;
+  std::size_t busy_ = 0;
+  bool closing_ = false;
+  std::thread reaper_;
+};
+
+}  // namespace probing::query

@@ -1,0 +1,193 @@
+#include "query/engine.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "query/handles.h"
+#include "query/interrupt_timer.h"
+#include "query/own_sources.h"
+#include "query/schema.h"
+#include "query/statement.h"
+#include "query/user_views.h"
+#include "table/registry.h"
+
+namespace probing::query {
+namespace {
+
+constexpr std::size_t kMaxSqlBytes = 1 << 20;
+
+// What the engine may do is decided before anybody's SQL is seen. The order matters: the path that
+// may be written has to be named before access to files is given up.
+std::vector<std::string> LockDown(const EngineOptions& options) {
+  std::vector<std::string> statements{
+      "SET TimeZone = 'UTC'",
+      "SET temp_directory = ''",
+      "SET max_temp_directory_size = '0KB'",
+      "SET autoinstall_known_extensions = false",
+      "SET autoload_known_extensions = false",
+      "SET allow_community_extensions = false",
+  };
+  if (!options.writable_path.empty())
+    statements.push_back("SET allowed_paths = [" + QuoteText(options.writable_path) + "]");
+  statements.emplace_back("SET enable_external_access = false");
+  return statements;
+}
+
+// DuckDB's own SHOW TABLES knows the schema `main` only, where three of our tables are.
+const std::string kShowTables = "SELECT table_name AS name, kind, doc FROM probing.tables ORDER BY table_name";
+
+bool IsShowTables(std::string_view sql) {
+  std::string words;
+  for (const char c : sql) {
+    const bool is_space = std::isspace(static_cast<unsigned char>(c)) != 0 || c == ';';
+    if (!is_space) words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!words.empty() && words.back() != ' ') words += ' ';
+  }
+  return words == "show tables" || words == "show tables ";
+}
+
+bool ContainsIgnoringCase(std::string_view text, std::string_view word) {
+  return !std::ranges::search(text, word, [](unsigned char a, unsigned char b) { return std::tolower(a) == b; })
+              .empty();
+}
+
+}  // namespace
+
+Engine::Engine(const DuckDb& api, EngineOptions options) : api_(api), options_(std::move(options)) {}
+
+Engine::~Engine() {
+  if (connection_ != nullptr) api_.disconnect(&connection_);
+  if (database_ != nullptr) api_.close(&database_);
+}
+
+Result<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
+  ASSIGN_OR_RETURN(const DuckDb* api, LoadDuckDb());
+  std::unique_ptr<Engine> engine(new Engine(*api, std::move(options)));
+  RETURN_IF_ERROR(engine->Prepare());
+  return engine;
+}
+
+Result<void> Engine::Prepare() {
+  duckdb_config config = nullptr;
+  if (api_.create_config(&config) != DuckDBSuccess) return Error{Code::kFailed, "cannot configure DuckDB", ""};
+  api_.set_config(config, "memory_limit", (std::to_string(options_.memory_bytes >> 10) + "KiB").c_str());
+  api_.set_config(config, "threads", std::to_string(options_.threads).c_str());
+  char* problem = nullptr;
+  const duckdb_state state = api_.open_ext(nullptr, &database_, config, &problem);
+  api_.destroy_config(&config);
+  if (state != DuckDBSuccess) {
+    Error error{Code::kFailed, "cannot open DuckDB: " + std::string(problem == nullptr ? "" : problem), ""};
+    api_.free(problem);
+    return error;
+  }
+  if (api_.connect(database_, &connection_) != DuckDBSuccess)
+    return Error{Code::kFailed, "cannot connect to DuckDB", ""};
+  RETURN_IF_ERROR(RegisterScan(api_, database_, connection_, catalog_));
+  RETURN_IF_ERROR(CreateTables());
+  for (const std::string& statement : LockDown(options_)) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
+  if (!options_.view_directory.empty()) {
+    catalog_.Enter(std::make_shared<Scope>());
+    warnings_ = LoadUserViews(api_, connection_, options_.view_directory);
+    catalog_.Leave();
+  }
+  return RunOwn(api_, connection_, "SET lock_configuration = true");
+}
+
+Result<void> Engine::CreateTables() {
+  for (const table::Table* table : table::AllTables()) {
+    if (table->kind == table::Kind::kStored) catalog_.Add(MakeEmptySource(*table));
+    if (table->kind == table::Kind::kLive) catalog_.Add(MakeMissingSource(*table));
+  }
+  catalog_.Add(MakeTablesSource());
+  catalog_.Add(MakeColumnsSource());
+  for (const auto& source : options_.sources) catalog_.Add(source);
+  catalog_.Enter(std::make_shared<Scope>());  // views are bound when they are created
+  for (const std::string& statement : SchemaStatements()) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
+  catalog_.Leave();
+  return {};
+}
+
+Outcome Engine::Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
+                        ResultSink& sink) {
+  Outcome outcome;
+  auto scope = std::make_shared<Scope>();
+  scope->targets = std::move(targets);
+  catalog_.Enter(scope);
+  outcome.error = Run(sql, limits, sink, outcome.rows);
+  catalog_.Leave();
+  outcome.warnings = warnings_;
+  for (std::string& warning : scope->TakeWarnings()) outcome.warnings.push_back(std::move(warning));
+  return outcome;
+}
+
+std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& limits, ResultSink& sink,
+                                    std::int64_t& rows) {
+  if (sql_view.size() > kMaxSqlBytes) return SqlError{Code::kUsage, "the SQL is longer than 1 MB", ""};
+  if (sql_view.find('\0') != std::string_view::npos)
+    return SqlError{Code::kUsage, "the SQL contains a zero byte", ""};
+  const std::string sql(sql_view);
+
+  InterruptTimer timer(api_, connection_, limits.timeout_ms);
+  if (ContainsIgnoringCase(sql, "training_logs")) RefreshMetrics();
+  // Whatever a statement that looks like reading might still do, it cannot write.
+  if (const auto begun = RunOwn(api_, connection_, "BEGIN TRANSACTION READ ONLY"); !begun.ok())
+    return SqlError{Code::kFailed, begun.error().message, ""};
+  std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
+  timer.Stop();
+  if (!RunOwn(api_, connection_, "ROLLBACK").ok()) is_broken_ = true;
+  if (error && timer.fired()) error = TimeLimitError(limits);
+  return error;
+}
+
+std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
+                                             std::int64_t& rows) {
+  PreparedHandle prepared;
+  if (auto error = PrepareReading(api_, connection_, sql, prepared)) return error;
+  if (auto error = CheckSystemTables(sql)) return error;
+  ResultHandle result;
+  if (api_.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
+    return ResultError(api_, result.value, sql, limits);
+  if (const auto begun = sink.Begin(result.value); !begun.ok())
+    return SqlError{begun.error().code, begun.error().message, begun.error().hint};
+  while (true) {
+    const ChunkHandle chunk(api_.fetch_chunk(result.value));
+    if (chunk.value == nullptr) break;
+    const auto count = static_cast<std::int64_t>(api_.data_chunk_get_size(chunk.value));
+    if (count == 0) break;
+    if (rows + count > limits.rows) return RowLimitError(limits);
+    rows += count;
+    if (const auto written = sink.Write(chunk.value); !written.ok())
+      return SqlError{written.error().code, written.error().message, written.error().hint};
+  }
+  const char* problem = api_.result_error(&result.value);
+  if (problem != nullptr && *problem != '\0') return ResultError(api_, result.value, sql, limits);
+  return std::nullopt;
+}
+
+// A table of `system` is found by its last name, whatever stands before it (scan_function.cc); so
+// afterwards the names in the query are looked at, as the parser sees them.
+std::optional<SqlError> Engine::CheckSystemTables(const std::string& sql) {
+  if (catalog_.by_last_name().empty()) return std::nullopt;
+  const std::vector<std::string> names = TableNames(api_, connection_, sql);
+  for (const std::string& name : names) {
+    const std::string last_name = name.substr(name.rfind('.') + 1);
+    if (!catalog_.by_last_name().contains(last_name) || name == "system." + last_name) continue;
+    if (name.starts_with("global.")) continue;
+    return SqlError{Code::kFailed, "Catalog Error: Table with name " + name + " does not exist!",
+                    "Did you mean \"system." + last_name + "\"?"};
+  }
+  return std::nullopt;
+}
+
+// training_logs has a column for every metric that the targets in scope log.
+void Engine::RefreshMetrics() {
+  std::vector<Metric> metrics = ReadMetrics(api_, connection_);
+  if (metrics == metrics_) return;
+  metrics_ = std::move(metrics);
+  const table::Table* view = table::FindTable("training_logs");
+  const std::string columns = MetricColumns(metrics_);
+  for (const bool everywhere : {false, true})
+    (void)RunOwn(api_, connection_, ViewStatement(*view, everywhere, columns));
+}
+
+}  // namespace probing::query

@@ -1,0 +1,90 @@
+// Engine: SQL over the declared tables, in a locked-down DuckDB.
+//
+// One statement that only reads, judged by the parser and run in a read-only transaction; no file,
+// no network, no setting; bounded time, memory and rows. It runs in a process of its own (worker.h),
+// because a value of a gigabyte or a bug in the engine can still end that process.
+// Not thread-safe: one query at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "query/duckdb_api.h"
+#include "query/limits.h"
+#include "query/scan_function.h"
+#include "query/schema.h"
+#include "query/sql_error.h"
+#include "table/source.h"
+
+namespace probing::query {
+
+struct EngineOptions {
+  std::int64_t memory_bytes = Limits{}.memory_bytes;
+  int threads = 2;
+  // Live tables that this process can produce itself, and replacements for stored ones.
+  std::vector<std::shared_ptr<table::Source>> sources;
+  std::string view_directory;  // *.sql with the user's own views and macros; "" for none
+  std::string writable_path;   // the one file that COPY inside the engine may write; "" for none
+};
+
+// Receives a result, chunk by chunk. An error it returns ends the query.
+class ResultSink {
+ public:
+  virtual ~ResultSink() = default;
+  virtual Result<void> Begin(duckdb_result& result) = 0;
+  virtual Result<void> Write(duckdb_data_chunk chunk) = 0;
+};
+
+struct Outcome {
+  std::optional<SqlError> error;
+  std::int64_t rows = 0;
+  std::vector<std::string> warnings;
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> Open(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits, ResultSink& sink);
+
+  // Broken files of the view directory, for every answer.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // Cannot be used any more: a transaction did not end. Open another one.
+  bool is_broken() const { return is_broken_; }
+
+  // Position of `target` in the list that Execute() was given. REQUIRES: during Execute().
+  std::int64_t IndexOf(const table::Target& target) const { return &target - catalog_.scope()->targets.data(); }
+
+  const DuckDb& api() const { return api_; }
+  duckdb_database database() const { return database_; }
+
+ private:
+  Engine(const DuckDb& api, EngineOptions options);
+  Result<void> Prepare();       // settings, function, tables, the user's views, lock
+  Result<void> CreateTables();
+  std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink, std::int64_t& rows);
+  std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
+                                       std::int64_t& rows);
+  std::optional<SqlError> CheckSystemTables(const std::string& sql);
+  void RefreshMetrics();
+
+  const DuckDb& api_;
+  EngineOptions options_;
+  ScanCatalog catalog_;
+  duckdb_database database_ = nullptr;
+  duckdb_connection connection_ = nullptr;
+  std::vector<std::string> warnings_;
+  bool is_broken_ = false;
+  std::vector<Metric> metrics_;  // that training_logs has columns for
+};
+
+}  // namespace probing::query

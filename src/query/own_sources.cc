@@ -1,0 +1,81 @@
+#include "query/own_sources.h"
+
+#include <utility>
+
+#include "table/registry.h"
+#include "table/rows.h"
+
+namespace probing::query {
+namespace {
+
+using table::Rows;
+using table::Value;
+
+Value Text(std::string_view text) { return std::string(text); }
+
+// Keeps the requested values of a full row.
+void AddRow(Rows& rows, const std::vector<Value>& row, const std::vector<std::size_t>& columns) {
+  std::vector<Value> picked;
+  for (const std::size_t column : columns) picked.push_back(row[column]);
+  rows.Add(std::move(picked));
+}
+
+class EmptySource : public table::Source {
+ public:
+  explicit EmptySource(const table::Table& table) : table_(table) {}
+  const table::Table& table() const override { return table_; }
+  Result<std::vector<table::Part>> Parts(const table::ScanRequest&) override { return std::vector<table::Part>{}; }
+
+ private:
+  const table::Table& table_;
+};
+
+}  // namespace
+
+std::shared_ptr<table::Source> MakeTablesSource() {
+  const table::Table* self = table::FindTable("probing.tables");
+  return table::MakeRowsSource(
+      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+         Rows rows(table::TypesOf(*self, columns));
+         for (const table::Table* table : table::AllTables()) {
+           const auto count = static_cast<std::int64_t>(table::SqlColumns(*table).size());
+           AddRow(rows,
+                  {Text(table->name), Text(KindName(table->kind)), Text(OriginName(table->origin)), count,
+                   Text(table->doc)},
+                  columns);
+         }
+         return rows;
+       }});
+}
+
+std::shared_ptr<table::Source> MakeColumnsSource() {
+  const table::Table* self = table::FindTable("probing.columns");
+  return table::MakeRowsSource(
+      {self, [self](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+         Rows rows(table::TypesOf(*self, columns));
+         for (const table::Table* table : table::AllTables()) {
+           std::int64_t position = 0;
+           for (const table::Column& column : table::SqlColumns(*table)) {
+             AddRow(rows,
+                    {Text(table->name), Text(column.name), ++position, Text(SqlTypeName(column.type)),
+                     Text(column.unit), Text(column.doc)},
+                    columns);
+           }
+         }
+         return rows;
+       }});
+}
+
+std::shared_ptr<table::Source> MakeMissingSource(const table::Table& table) {
+  return table::MakeRowsSource(
+      {&table, [](const table::Target*, const std::vector<std::size_t>&) -> Result<Rows> {
+         return Error{Code::kFailed, "nobody here can produce its rows",
+                      "`SELECT table_name, doc FROM probing.tables` lists all tables"};
+       }});
+}
+
+std::shared_ptr<table::Source> MakeEmptySource(const table::Table& table) {
+  return std::make_shared<EmptySource>(table);
+}
+
+}  // namespace probing::query

@@ -1,0 +1,41 @@
+#include "query/request.h"
+
+#include <array>
+
+namespace probing::query {
+namespace {
+
+struct FormatName {
+  std::string_view name;
+  Format format;
+  const char* content_type;
+};
+constexpr std::array kFormats{
+    FormatName{"table", Format::kTable, "text/plain; charset=utf-8"},
+    FormatName{"csv", Format::kCsv, "text/csv; charset=utf-8"},
+    FormatName{"json", Format::kJson, "application/json"},
+    FormatName{"jsonl", Format::kJsonl, "application/x-ndjson"},
+    FormatName{"markdown", Format::kMarkdown, "text/markdown; charset=utf-8"},
+    FormatName{"arrow", Format::kArrow, "application/vnd.apache.arrow.stream"},
+    FormatName{"parquet", Format::kParquet, "application/vnd.apache.parquet"},
+};
+
+}  // namespace
+
+Result<Format> ParseFormat(std::string_view name) {
+  std::string all;
+  for (const FormatName& format : kFormats) {
+    if (format.name == name) return format.format;
+    all += (all.empty() ? "" : ", ") + std::string(format.name);
+  }
+  return Error{Code::kUsage, "there is no format " + std::string(name), "formats: " + all};
+}
+
+const char* ContentType(Format format) {
+  for (const FormatName& known : kFormats) {
+    if (known.format == format) return known.content_type;
+  }
+  return "application/octet-stream";
+}
+
+}  // namespace probing::query

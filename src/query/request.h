@@ -1,0 +1,61 @@
+// A query and its answer, as the rest of probingd sees them. Nothing of DuckDB is in here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "query/limits.h"
+#include "query/sql_error.h"
+#include "table/rows.h"
+#include "table/source.h"
+
+namespace probing::query {
+
+//   table     for people: fits the width of a terminal, numbers to the right, NULL as NULL, line
+//             ends and control characters as escapes so that a row is a line
+//   csv       RFC 4180; NULL is an empty field, an empty string is ""
+//   json      an array of objects; jsonl: one object on each line. int64 with all digits; NaN and the
+//             infinities are the strings "NaN", "Infinity", "-Infinity"; bytes as \xAB escapes
+//   markdown  a table for documents and chats
+//   arrow     an Arrow IPC stream; parquet: a Parquet file
+enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet };
+
+// An unknown name is a usage error that lists the known ones.
+Result<Format> ParseFormat(std::string_view name);
+const char* ContentType(Format format);
+
+struct FormatOptions {
+  Format format = Format::kTable;
+  int width = 0;  // of the terminal, for kTable; 0: as wide as the values
+};
+
+// Where the bytes of an answer go. An error ends the query (the caller has gone away).
+using Output = std::function<Result<void>(std::string_view)>;
+
+// Makes the rows of a live table that the worker cannot produce itself, because it takes a
+// connection to the probe or probingd's own state. `target` is nullptr for tables about no target;
+// `columns` are indexes into table.columns. Called on the thread that runs the query.
+using Provider = std::function<Result<table::Rows>(const table::Table& table, const table::Target* target,
+                                                   const std::vector<std::size_t>& columns)>;
+
+struct QueryRequest {
+  std::string sql;
+  FormatOptions format;
+  Limits limits;
+  std::vector<table::Target> targets;
+  Provider provider;
+};
+
+struct QueryAnswer {
+  std::optional<SqlError> error;  // then `body` is a part of the answer, or nothing
+  std::string body;               // unless an Output took it
+  std::int64_t rows = 0;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace probing::query

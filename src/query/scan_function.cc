@@ -1,0 +1,360 @@
+#include "query/scan_function.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+
+#include "table/registry.h"
+
+namespace probing::query {
+namespace {
+
+using table::kBatchRows;
+using table::Type;
+
+// A source writes its texts where DuckDB expects its own.
+static_assert(sizeof(table::Text) == sizeof(duckdb_string_t));
+static_assert(offsetof(duckdb_string_t, value.pointer.ptr) == 8);
+static_assert(offsetof(duckdb_string_t, value.inlined.inlined) == 4);
+
+constexpr std::size_t kValidityWords = kBatchRows / 64;
+
+struct BindData {
+  std::shared_ptr<table::Source> source;
+  std::shared_ptr<Scope> scope;
+  bool everywhere = false;
+  std::vector<table::Column> columns;  // as SQL sees them
+};
+
+// One column of the output, in the order DuckDB wants them.
+struct OutputColumn {
+  enum class From { kSource, kPid, kRank, kHost, kNothing } from;
+  std::size_t source_slot = 0;  // position in ScanRequest::columns
+  bool to_microseconds = false;
+};
+
+struct ScanState {
+  std::shared_ptr<Scope> scope;
+  std::string table;
+  std::vector<OutputColumn> outputs;
+  std::vector<table::Part> parts;
+  std::atomic<std::size_t> next_part = 0;
+  std::atomic<std::size_t> failed_parts = 0;
+};
+
+// One thread's share of a scan.
+struct ThreadState {
+  std::unique_ptr<table::Cursor> cursor;
+  const table::Target* target = nullptr;
+  std::vector<std::array<std::uint64_t, kValidityWords>> validity;
+};
+
+template <typename T>
+void Delete(void* pointer) {
+  delete static_cast<T*>(pointer);
+}
+
+duckdb_type EngineType(Type type) {
+  switch (type) {
+    case Type::kInt64: return DUCKDB_TYPE_BIGINT;
+    case Type::kDouble: return DUCKDB_TYPE_DOUBLE;
+    case Type::kBool: return DUCKDB_TYPE_BOOLEAN;
+    case Type::kString: return DUCKDB_TYPE_VARCHAR;
+    case Type::kBytes: return DUCKDB_TYPE_BLOB;
+    case Type::kTimestamp: return DUCKDB_TYPE_TIMESTAMP_TZ;
+  }
+  return DUCKDB_TYPE_INVALID;
+}
+
+void Bind(duckdb_bind_info info) {
+  const DuckDb& api = LoadedDuckDb();
+  const ScanCatalog& catalog = *static_cast<const ScanCatalog*>(api.bind_get_extra_info(info));
+  duckdb_value name_value = api.bind_get_parameter(info, 0);
+  duckdb_value everywhere = api.bind_get_parameter(info, 1);
+  char* name = api.get_varchar(name_value);
+  auto data = std::make_unique<BindData>();
+  data->everywhere = api.get_bool(everywhere);
+  data->source = catalog.Find(name == nullptr ? "" : name);
+  data->scope = catalog.scope();
+  const std::string problem = name == nullptr              ? "probing_scan needs the name of a table"
+                              : data->source == nullptr    ? "there is no table " + std::string(name)
+                              : data->scope == nullptr     ? "tables can be read by queries only"
+                                                           : "";
+  api.free(name);
+  api.destroy_value(&name_value);
+  api.destroy_value(&everywhere);
+  if (!problem.empty()) {
+    api.bind_set_error(info, problem.c_str());
+    return;
+  }
+  data->columns = table::SqlColumns(data->source->table());
+  for (const table::Column& column : data->columns) {
+    duckdb_logical_type type = api.create_logical_type(EngineType(column.type));
+    api.bind_add_result_column(info, std::string(column.name).c_str(), type);
+    api.destroy_logical_type(&type);
+  }
+  api.bind_set_bind_data(info, data.release(), Delete<BindData>);
+}
+
+OutputColumn PlanColumn(const BindData& data, idx_t index, table::ScanRequest& request) {
+  using enum OutputColumn::From;
+  // `count(*)` asks for a column that does not exist: only the number of rows matters.
+  if (index >= data.columns.size()) return {kNothing};
+  const table::Table& table = data.source->table();
+  std::size_t own = index;
+  bool to_microseconds = false;
+  if (index >= table.columns.size()) {
+    const std::string_view name = data.columns[index].name;
+    if (name == "pid") return {kPid};
+    if (name == "rank") return {kRank};
+    if (name == "host") return {kHost};
+    own = 0;  // timestamp_ns
+  } else {
+    to_microseconds = table.columns[index].type == Type::kTimestamp;
+  }
+  request.columns.push_back(own);
+  return {kSource, request.columns.size() - 1, to_microseconds};
+}
+
+void Init(duckdb_init_info info) {
+  const DuckDb& api = LoadedDuckDb();
+  const auto& data = *static_cast<const BindData*>(api.init_get_bind_data(info));
+  auto state = std::make_unique<ScanState>();
+  state->scope = data.scope;
+  state->table = data.source->table().name;
+  table::ScanRequest request;
+  const idx_t count = api.init_get_column_count(info);
+  for (idx_t i = 0; i < count; ++i)
+    state->outputs.push_back(PlanColumn(data, api.init_get_column_index(info, i), request));
+  for (const table::Target& target : data.scope->targets) {
+    if (data.everywhere || target.selected) request.targets.push_back(&target);
+  }
+  if (const auto time = data.scope->time.find(state->table); time != data.scope->time.end())
+    request.time = time->second;
+  Result<std::vector<table::Part>> parts = data.source->Parts(request);
+  if (!parts.ok()) {
+    api.init_set_error(info, (state->table + ": " + parts.error().message).c_str());
+    return;
+  }
+  state->parts = std::move(*parts);
+  api.init_set_max_threads(info, std::max<std::size_t>(1, state->parts.size()));
+  api.init_set_init_data(info, state.release(), Delete<ScanState>);
+}
+
+void InitThread(duckdb_init_info info) {
+  const DuckDb& api = LoadedDuckDb();
+  api.init_set_init_data(info, new ThreadState, Delete<ThreadState>);
+}
+
+void PutNanosecondsAsMicroseconds(std::int64_t* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t ns = values[i];
+    values[i] = ns / 1000 - static_cast<std::int64_t>(ns % 1000 < 0);  // rounds down before 1970 too
+  }
+}
+
+// Constant columns are one value for DuckDB, whatever the number of rows.
+void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& output, const table::Target* target) {
+  duckdb_value value = nullptr;
+  if (target != nullptr && output.from == OutputColumn::From::kPid) value = api.create_int64(target->pid);
+  if (target != nullptr && output.from == OutputColumn::From::kRank && target->rank)
+    value = api.create_int64(*target->rank);
+  if (target != nullptr && output.from == OutputColumn::From::kHost)
+    value = api.create_varchar_length(target->host.data(), target->host.size());
+  if (value == nullptr) {
+    api.vector_ensure_validity_writable(vector);
+    std::memset(api.vector_get_validity(vector), 0, kBatchRows / 8);
+    return;
+  }
+  api.vector_reference_value(vector, value);
+  api.destroy_value(&value);
+}
+
+void PutBatch(const DuckDb& api, const ScanState& scan, ThreadState& mine, duckdb_data_chunk chunk,
+              std::size_t count) {
+  for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
+    const OutputColumn& output = scan.outputs[i];
+    duckdb_vector vector = api.data_chunk_get_vector(chunk, i);
+    if (output.from == OutputColumn::From::kNothing) continue;
+    if (output.from != OutputColumn::From::kSource) {
+      PutTarget(api, vector, output, mine.target);
+      continue;
+    }
+    if (output.to_microseconds)
+      PutNanosecondsAsMicroseconds(static_cast<std::int64_t*>(api.vector_get_data(vector)), count);
+    // A column without NULLs gets no validity mask at all: the engine is faster without.
+    const auto& validity = mine.validity[output.source_slot];
+    if (std::ranges::all_of(validity, [](std::uint64_t word) { return word == ~std::uint64_t{0}; })) continue;
+    api.vector_ensure_validity_writable(vector);
+    std::memcpy(api.vector_get_validity(vector), validity.data(), sizeof(validity));
+  }
+  api.data_chunk_set_size(chunk, count);
+}
+
+// Opens the next part that can be read; false when there is none. A part that cannot be read is
+// an error when it is the only one, and otherwise a warning.
+Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
+  mine.cursor.reset();
+  while (true) {
+    const std::size_t index = scan.next_part.fetch_add(1);
+    if (index >= scan.parts.size()) return false;
+    const table::Part& part = scan.parts[index];
+    Result<std::unique_ptr<table::Cursor>> cursor = part.open();
+    if (cursor.ok()) {
+      mine.cursor = std::move(*cursor);
+      mine.target = part.target;
+      return true;
+    }
+    if (scan.failed_parts.fetch_add(1) + 1 == scan.parts.size()) return cursor.error();
+    scan.scope->Warn(scan.table + (part.target == nullptr ? "" : " of " + std::to_string(part.target->pid)) +
+                     ": " + cursor.error().message);
+  }
+}
+
+Result<std::size_t> FillChunk(const DuckDb& api, ScanState& scan, ThreadState& mine, duckdb_data_chunk chunk) {
+  std::vector<table::ColumnOut> columns;
+  mine.validity.resize(scan.outputs.size());
+  for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
+    const OutputColumn& output = scan.outputs[i];
+    if (output.from != OutputColumn::From::kSource) continue;
+    columns.emplace_back(api.vector_get_data(api.data_chunk_get_vector(chunk, i)),
+                         mine.validity[output.source_slot].data());
+  }
+  while (true) {
+    if (mine.cursor == nullptr) {
+      ASSIGN_OR_RETURN(const bool found, NextPart(scan, mine));
+      if (!found) return std::size_t{0};
+    }
+    for (auto& words : mine.validity) words.fill(~std::uint64_t{0});
+    ASSIGN_OR_RETURN(const std::size_t count, mine.cursor->Next(columns));
+    if (count > 0) return count;
+    mine.cursor.reset();
+  }
+}
+
+void Scan(duckdb_function_info info, duckdb_data_chunk chunk) {
+  const DuckDb& api = LoadedDuckDb();
+  auto& scan = *static_cast<ScanState*>(api.function_get_init_data(info));
+  auto& mine = *static_cast<ThreadState*>(api.function_get_local_init_data(info));
+  const Result<std::size_t> count = FillChunk(api, scan, mine, chunk);
+  if (!count.ok()) {
+    const Error& error = count.error();
+    const std::string text = scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
+    api.function_set_error(info, text.c_str());
+    return;
+  }
+  PutBatch(api, scan, mine, chunk, *count);
+}
+
+// `system` is a catalog of DuckDB's own, so a schema of that name would be ambiguous. It has no
+// tables called like ours, and what it does not find comes here, with its last name only.
+void ReplaceSystemTable(duckdb_replacement_scan_info info, const char* name, void* data) {
+  auto& catalog = *static_cast<ScanCatalog*>(data);
+  std::string last_name(name);
+  std::ranges::transform(last_name, last_name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string full_name = "system." + last_name;
+  if (catalog.Find(full_name) == nullptr) return;
+  catalog.by_last_name().insert(last_name);
+  const DuckDb& api = LoadedDuckDb();
+  api.replacement_scan_set_function_name(info, "probing_scan");
+  duckdb_value parameters[] = {api.create_varchar_length(full_name.data(), full_name.size()),
+                               api.create_bool(false)};
+  for (duckdb_value& value : parameters) {
+    api.replacement_scan_add_parameter(info, value);
+    api.destroy_value(&value);
+  }
+}
+
+// DuckDB was built with another C++ library: an exception must not reach it. Memory is the one
+// thing that can run out here.
+constexpr char kOutOfMemory[] = "out of memory while reading a table";
+
+void BindBarrier(duckdb_bind_info info) noexcept {
+  try {
+    Bind(info);
+  } catch (...) {
+    LoadedDuckDb().bind_set_error(info, kOutOfMemory);
+  }
+}
+void InitBarrier(duckdb_init_info info) noexcept {
+  try {
+    Init(info);
+  } catch (...) {
+    LoadedDuckDb().init_set_error(info, kOutOfMemory);
+  }
+}
+void InitThreadBarrier(duckdb_init_info info) noexcept {
+  try {
+    InitThread(info);
+  } catch (...) {
+    LoadedDuckDb().init_set_error(info, kOutOfMemory);
+  }
+}
+void ScanBarrier(duckdb_function_info info, duckdb_data_chunk chunk) noexcept {
+  try {
+    Scan(info, chunk);
+  } catch (...) {
+    LoadedDuckDb().function_set_error(info, kOutOfMemory);
+  }
+}
+void ReplaceBarrier(duckdb_replacement_scan_info info, const char* name, void* data) noexcept {
+  try {
+    ReplaceSystemTable(info, name, data);
+  } catch (...) {  // the table is not found
+  }
+}
+
+}  // namespace
+
+void Scope::Warn(std::string warning) {
+  const std::lock_guard lock(mutex_);
+  warnings_.push_back(std::move(warning));
+}
+
+std::vector<std::string> Scope::TakeWarnings() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warnings_, {});
+}
+
+void ScanCatalog::Add(std::shared_ptr<table::Source> source) {
+  std::string name(source->table().name);
+  sources_[std::move(name)] = std::move(source);
+}
+
+std::shared_ptr<table::Source> ScanCatalog::Find(std::string_view table) const {
+  const auto found = sources_.find(table);
+  return found == sources_.end() ? nullptr : found->second;
+}
+
+void ScanCatalog::Enter(std::shared_ptr<Scope> scope) {
+  scope_ = std::move(scope);
+  by_last_name_.clear();
+}
+
+void ScanCatalog::Leave() { scope_.reset(); }
+
+Result<void> RegisterScan(const DuckDb& api, duckdb_database database, duckdb_connection connection,
+                          ScanCatalog& catalog) {
+  duckdb_table_function function = api.create_table_function();
+  api.table_function_set_name(function, "probing_scan");
+  for (const duckdb_type id : {DUCKDB_TYPE_VARCHAR, DUCKDB_TYPE_BOOLEAN}) {
+    duckdb_logical_type type = api.create_logical_type(id);
+    api.table_function_add_parameter(function, type);
+    api.destroy_logical_type(&type);
+  }
+  api.table_function_set_extra_info(function, &catalog, nullptr);
+  api.table_function_set_bind(function, BindBarrier);
+  api.table_function_set_init(function, InitBarrier);
+  api.table_function_set_local_init(function, InitThreadBarrier);
+  api.table_function_set_function(function, ScanBarrier);
+  api.table_function_supports_projection_pushdown(function, true);
+  const duckdb_state state = api.register_table_function(connection, function);
+  api.destroy_table_function(&function);
+  if (state != DuckDBSuccess) return Error{Code::kFailed, "DuckDB refused our table function", ""};
+  api.add_replacement_scan(database, ReplaceBarrier, &catalog, nullptr);
+  return {};
+}
+
+}  // namespace probing::query

@@ -1,0 +1,58 @@
+// The table function probing_scan(table, everywhere): how DuckDB reads our tables.
+//
+// Each declared table is a view over it. Projection is pushed down to the source; parts of a scan
+// are read by as many threads as the engine has.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "query/duckdb_api.h"
+#include "table/source.h"
+
+namespace probing::query {
+
+// What one query may see. Shared by the engine and the scans of that query.
+struct Scope {
+  std::vector<table::Target> targets;
+  std::map<std::string, table::TimeRange, std::less<>> time;  // by table, where the query says so
+
+  // A target that cannot be read does not spoil the answer about the others.
+  void Warn(std::string warning);
+  std::vector<std::string> TakeWarnings();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> warnings_;
+};
+
+// The sources by table name, and the scope of the query that is being prepared. Used by one
+// query at a time; the scans themselves keep what they need alive.
+class ScanCatalog {
+ public:
+  void Add(std::shared_ptr<table::Source> source);
+  std::shared_ptr<table::Source> Find(std::string_view table) const;
+
+  void Enter(std::shared_ptr<Scope> scope);
+  void Leave();
+  const std::shared_ptr<Scope>& scope() const { return scope_; }
+  // Tables of the schema `system` that were found by their last name only (see engine.cc).
+  std::set<std::string>& by_last_name() { return by_last_name_; }
+
+ private:
+  std::map<std::string, std::shared_ptr<table::Source>, std::less<>> sources_;
+  std::shared_ptr<Scope> scope_;
+  std::set<std::string> by_last_name_;
+};
+
+// REQUIRES: `catalog` outlives the database.
+Result<void> RegisterScan(const DuckDb& api, duckdb_database database, duckdb_connection connection,
+                          ScanCatalog& catalog);
+
+}  // namespace probing::query

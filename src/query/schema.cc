@@ -1,0 +1,89 @@
+#include "query/schema.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "table/registry.h"
+
+namespace probing::query {
+namespace {
+
+std::string Quote(std::string_view text, char quote) {
+  std::string quoted(1, quote);
+  for (const char c : text) {
+    if (c == quote) quoted += quote;
+    quoted += c;
+  }
+  return quoted + quote;
+}
+
+std::string ScanOf(std::string_view table, bool everywhere) {
+  return "probing_scan(" + QuoteText(table) + (everywhere ? ", true)" : ", false)");
+}
+
+// Replaces {metrics} and every {table}.
+std::string Expand(std::string_view sql, bool everywhere, std::string_view metrics) {
+  std::string expanded;
+  while (true) {
+    const auto open = sql.find('{');
+    if (open == std::string_view::npos) return expanded.append(sql);
+    const auto close = sql.find('}', open);
+    const std::string_view name = sql.substr(open + 1, close - open - 1);
+    expanded.append(sql.substr(0, open));
+    expanded += name == "metrics" ? std::string(metrics) : ScanOf(name, everywhere);
+    sql.remove_prefix(close + 1);
+  }
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+}  // namespace
+
+std::string QuoteName(std::string_view name) { return Quote(name, '"'); }
+std::string QuoteText(std::string_view text) { return Quote(text, '\''); }
+
+std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics) {
+  const std::string name = (everywhere ? "global." : "memory.") + QuoteName(table::SchemaOf(table.name)) + "." +
+                           QuoteName(table::LastNameOf(table.name));
+  const std::string sql = table.kind == table::Kind::kView ? Expand(table.sql, everywhere, metrics)
+                                                           : "SELECT * FROM " + ScanOf(table.name, everywhere);
+  return "CREATE OR REPLACE VIEW " + name + " AS " + sql;
+}
+
+std::vector<std::string> SchemaStatements() {
+  std::vector<std::string> statements{"ATTACH ':memory:' AS global"};
+  std::set<std::string> schemas;
+  for (const table::Table* table : table::AllTables()) schemas.emplace(table::SchemaOf(table->name));
+  for (const std::string& schema : schemas) {
+    statements.push_back("CREATE SCHEMA IF NOT EXISTS global." + QuoteName(schema));
+    // A schema of this name would be ambiguous with DuckDB's catalog: scan_function.cc.
+    if (schema != "system") statements.push_back("CREATE SCHEMA IF NOT EXISTS memory." + QuoteName(schema));
+  }
+  for (const table::Table* table : table::AllTables()) {
+    statements.push_back(ViewStatement(*table, true));
+    if (table::SchemaOf(table->name) != "system") statements.push_back(ViewStatement(*table, false));
+  }
+  return statements;
+}
+
+std::string MetricColumns(std::span<const Metric> metrics) {
+  // Columns that training_logs has already; names in SQL do not differ by case.
+  std::set<std::string> taken{"timestamp", "source", "epoch", "step", "loss", "pid", "rank", "host"};
+  std::string columns;
+  for (const Metric& metric : metrics) {
+    const std::string lower = Lower(metric.name);
+    if (lower == "epoch" || lower == "step" || metric.name == "loss") continue;  // those are these columns
+    std::string column = metric.name;
+    for (int i = 2; !taken.insert(Lower(column)).second; ++i) column = metric.name + "_" + std::to_string(i);
+    const std::string value = metric.is_text ? "coalesce(text, value::VARCHAR)" : "value";
+    columns += ", max(" + value + ") FILTER (WHERE name = " + QuoteText(metric.name) + ") AS " + QuoteName(column);
+  }
+  return columns;
+}
+
+}  // namespace probing::query

@@ -1,0 +1,29 @@
+// One statement: whether it only reads, what went wrong, which tables it names.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "query/duckdb_api.h"
+#include "query/handles.h"
+#include "query/limits.h"
+#include "query/schema.h"
+#include "query/sql_error.h"
+
+namespace probing::query {
+
+// Parses and prepares `sql`. Refuses anything but exactly one statement that reads (SELECT, which
+// DESCRIBE, SHOW and SUMMARIZE are as well, or EXPLAIN).
+std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection, const std::string& sql,
+                                       PreparedHandle& prepared);
+
+SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string& sql, const Limits& limits);
+
+// Tables that the query names, with what stands before the name.
+std::vector<std::string> TableNames(const DuckDb& api, duckdb_connection connection, const std::string& sql);
+
+// Names in python.metrics, of all targets. At most a few hundred: the rest is only in that table.
+std::vector<Metric> ReadMetrics(const DuckDb& api, duckdb_connection connection);
+
+}  // namespace probing::query

@@ -1,0 +1,68 @@
+#include "query/user_views.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "query/handles.h"
+#include "query/sql_error.h"
+
+namespace probing::query {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 1 << 20;
+
+// "" when the statement was run. The statement's type says CREATE for tables and schemas as well:
+// those are written to a database in memory, which ends with the worker, and bother nobody.
+std::string RunStatement(const DuckDb& api, duckdb_connection connection, const StatementsHandle& statements,
+                         idx_t index, const std::string& text) {
+  PreparedHandle prepared;
+  const duckdb_state state =
+      api.prepare_extracted_statement(connection, statements.value, index, &prepared.value);
+  if (state != DuckDBSuccess) return ParseEngineError(api.prepare_error(prepared.value), text).Text(text);
+  const duckdb_statement_type type = api.prepared_statement_type(prepared.value);
+  if (type != DUCKDB_STATEMENT_TYPE_CREATE && type != DUCKDB_STATEMENT_TYPE_CREATE_FUNC)
+    return "only CREATE VIEW and CREATE MACRO belong here";
+  ResultHandle result;
+  if (api.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
+    return ParseEngineError(api.result_error(&result.value), text).Text(text);
+  return "";
+}
+
+void RunFile(const DuckDb& api, duckdb_connection connection, const std::string& path,
+             std::vector<std::string>& warnings) {
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    warnings.push_back(text.error().message);
+    return;
+  }
+  if (text->size() > kMaxFileBytes || text->find('\0') != std::string::npos) {
+    warnings.push_back(path + ": is no SQL file");
+    return;
+  }
+  StatementsHandle statements;
+  const idx_t count = api.extract_statements(connection, text->c_str(), &statements.value);
+  if (const char* problem = api.extract_statements_error(statements.value); count == 0 && problem != nullptr) {
+    warnings.push_back(path + ": " + ParseEngineError(problem, *text).Text(*text));
+  }
+  for (idx_t i = 0; i < count; ++i) {
+    const std::string problem = RunStatement(api, connection, statements, i, *text);
+    if (!problem.empty())
+      warnings.push_back(path + ", statement " + std::to_string(i + 1) + ": " + problem);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> LoadUserViews(const DuckDb& api, duckdb_connection connection,
+                                       const std::string& directory) {
+  std::vector<std::string> warnings;
+  Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok()) return warnings;  // most users have none
+  std::ranges::sort(*names);
+  for (const std::string& name : *names) {
+    if (name.ends_with(".sql") && !name.starts_with(".")) RunFile(api, connection, directory + "/" + name, warnings);
+  }
+  return warnings;
+}
+
+}  // namespace probing::query

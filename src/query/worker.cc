@@ -1,0 +1,190 @@
+#include "query/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "base/file.h"
+#include "query/engine.h"
+#include "query/format.h"
+#include "query/protocol.h"
+#include "query/statement.h"
+#include "table/registry.h"
+#include "table/rows.h"
+
+namespace probing::query {
+namespace {
+
+constexpr std::int64_t kForever = 365LL * 86'400'000;
+// Data of the library, stacks of threads and what the allocator keeps beyond what the engine
+// counts; measured: see README.md.
+constexpr std::int64_t kExtraBytes = 256LL << 20;
+constexpr rlim_t kMaxFileBytes = 1UL << 30;
+
+void LimitProcess(std::int64_t memory_bytes) {
+  const auto limit = [](int what, rlim_t value) {
+    const rlimit both{value, value};
+    setrlimit(what, &both);
+  };
+  // Private writable memory; the rings, which are mapped shared, do not count.
+  limit(RLIMIT_DATA, static_cast<rlim_t>(memory_bytes + kExtraBytes));
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_FSIZE, kMaxFileBytes);
+  // When the host runs out of memory, this process is the one to end.
+  const ScopedFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (score.valid()) (void)WriteAll(score.get(), "1000");
+}
+
+// Ends the process when probingd has gone, also in the middle of a query. (The signal for a parent's
+// death would come when the thread that started us ends, which it may do at any time.)
+void LeaveWithParent() {
+  std::thread([] {
+    pollfd watched{kWorkerSocket, POLLRDHUP, 0};
+    while (poll(&watched, 1, -1) < 0) {
+    }
+    _exit(0);
+  }).detach();
+}
+
+// A live table whose rows probingd makes. Scans of one query run on several threads.
+class RemoteRows {
+ public:
+  // Before each query; null when nobody makes rows for it.
+  void Serve(const Engine* engine) { engine_ = engine; }
+
+  Result<table::Rows> Get(const table::Table& table, const table::Target* target,
+                          const std::vector<std::size_t>& columns) {
+    const std::lock_guard lock(mutex_);
+    if (engine_ == nullptr) {
+      return Error{Code::kFailed, "nobody here can produce its rows",
+                   "`SELECT table_name, doc FROM probing.tables` lists all tables"};
+    }
+    NeedMessage need;
+    need.table = table.name;
+    if (target != nullptr) need.target = engine_->IndexOf(*target);
+    need.columns.assign(columns.begin(), columns.end());
+    RETURN_IF_ERROR(SendFrame(kWorkerSocket, FrameType::kNeed, Encode(need)));
+    ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever)));
+    if (frame.type != FrameType::kRows) return Error{Code::kFailed, "an unexpected message", ""};
+    ASSIGN_OR_RETURN(const std::string encoded, DecodeResult(frame.payload));
+    ASSIGN_OR_RETURN(table::Rows rows, table::Rows::Decode(encoded));
+    const std::vector<table::Type> types = table::TypesOf(table, columns);
+    bool fits = rows.width() == types.size();
+    for (std::size_t i = 0; fits && i < types.size(); ++i) fits = rows.type(i) == types[i];
+    if (!fits) return Error{Code::kFailed, "rows arrived with other columns than asked for", ""};
+    return rows;
+  }
+
+ private:
+  std::mutex mutex_;
+  const Engine* engine_ = nullptr;
+};
+
+class Worker {
+ public:
+  explicit Worker(std::vector<std::shared_ptr<table::Source>> sources) : sources_(std::move(sources)) {}
+
+  int Run() {
+    while (true) {
+      Result<Frame> frame = ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever));
+      if (!frame.ok()) return frame.error().code == Code::kNotFound ? 0 : 1;
+      switch (frame->type) {
+        case FrameType::kOpen: Open(frame->payload); break;
+        case FrameType::kFiles:
+          for (ScopedFd& file : frame->files) files_.push_back(std::move(file));
+          break;
+        case FrameType::kQuery:
+          if (!Answer(frame->payload)) return 0;
+          break;
+        default: return 1;
+      }
+    }
+  }
+
+ private:
+  void Open(std::string_view payload) {
+    OpenMessage message;
+    Result<std::string> ready = Error{Code::kFailed, "the first message is damaged", ""};
+    if (Decode(payload, message)) {
+      Result<void> opened = OpenEngine(message);
+      if (opened.ok()) ready = std::string();
+      else ready = opened.error();
+    }
+    (void)SendFrame(kWorkerSocket, FrameType::kReady, EncodeResult(ready));
+  }
+
+  Result<void> OpenEngine(const OpenMessage& message) {
+    LimitProcess(message.memory_bytes);
+    EngineOptions options;
+    options.memory_bytes = message.memory_bytes;
+    options.view_directory = message.view_directory;
+    for (const table::Table* table : table::AllTables()) {
+      if (table->kind != table::Kind::kLive) continue;
+      options.sources.push_back(table::MakeRowsSource(
+          {table, [this, table](const table::Target* target, const std::vector<std::size_t>& columns) {
+             return remote_.Get(*table, target, columns);
+           }}));
+    }
+    for (auto& source : sources_) options.sources.push_back(source);  // these come later and win
+    ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(options)));
+    return {};
+  }
+
+  // False when this process should end.
+  bool Answer(std::string_view payload) {
+    QueryMessage message;
+    EndMessage end;
+    if (engine_ == nullptr || !Decode(payload, message, std::exchange(files_, {}))) {
+      end.error = SqlError{Code::kFailed, "the message with the query is damaged", ""};
+    } else {
+      end = Execute(std::move(message));
+    }
+    return SendFrame(kWorkerSocket, FrameType::kEnd, Encode(end)).ok() && !end.leaves;
+  }
+
+  EndMessage Execute(QueryMessage message) {
+    EndMessage end;
+    try {
+      remote_.Serve(message.has_provider ? engine_.get() : nullptr);
+      const std::unique_ptr<FormatWriter> writer = MakeFormatWriter(
+          *engine_, message.format,
+          [](std::string_view bytes) { return SendFrame(kWorkerSocket, FrameType::kData, bytes); });
+      Outcome outcome = engine_->Execute(message.sql, std::move(message.targets), message.limits, *writer);
+      end.error = std::move(outcome.error);
+      end.rows = outcome.rows;
+      end.warnings = std::move(outcome.warnings);
+      end.leaves = engine_->is_broken();
+      if (end.error) return end;
+      if (Result<void> ended = writer->End(); !ended.ok()) end.error = FromError(ended.error());
+    } catch (const std::bad_alloc&) {
+      end.error = OutOfMemoryError(message.limits, "while the answer was written");
+      end.leaves = true;
+    }
+    return end;
+  }
+
+  static SqlError FromError(const Error& error) { return {error.code, error.message, error.hint}; }
+
+  std::vector<std::shared_ptr<table::Source>> sources_;
+  RemoteRows remote_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<ScopedFd> files_;  // of the query that comes next
+};
+
+}  // namespace
+
+int RunWorker(std::vector<std::shared_ptr<table::Source>> sources) {
+  // Whatever probingd had open and forgot to mark: not ours.
+  syscall(SYS_close_range, kWorkerSocket + 1, ~0U, 0);
+  LeaveWithParent();
+  return Worker(std::move(sources)).Run();
+}
+
+}  // namespace probing::query

@@ -1,0 +1,182 @@
+#include "query/worker_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "query/worker.h"
+#include "table/registry.h"
+
+extern char** environ;
+
+namespace probing::query {
+namespace {
+
+constexpr std::int64_t kStartTimeoutMs = 20'000;
+// The worker stops a query itself when its time is over; this is for the one that it cannot stop.
+constexpr std::int64_t kGraceMs = 1000;
+
+// Closed when the scope ends.
+class SpawnActions {
+ public:
+  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
+  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
+  posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+// Signals are as a fresh program expects them, whatever probingd does with its own.
+class SpawnAttributes {
+ public:
+  SpawnAttributes() {
+    posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    sigset_t all;
+    sigfillset(&all);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
+  posix_spawnattr_t* get() { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+Result<pid_t> Spawn(const std::string& program, const std::vector<std::string>& arguments, int socket) {
+  std::vector<char*> argv{const_cast<char*>("probingd")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  SpawnActions actions;
+  SpawnAttributes attributes;
+  posix_spawn_file_actions_addopen(actions.get(), 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(actions.get(), socket, kWorkerSocket);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(), environ);
+  if (error != 0) return ErrnoError("start the query worker " + program, error);
+  return pid;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const std::string& program,
+                                                            const std::vector<std::string>& arguments,
+                                                            const OpenMessage& open) {
+  int sockets[2] = {-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return ErrnoError("socketpair");
+  ScopedFd ours(sockets[0]);
+  ScopedFd theirs(sockets[1]);
+  // dup2 onto itself would leave the descriptor marked close-on-exec.
+  if (theirs.get() == kWorkerSocket) theirs.Reset(fcntl(theirs.get(), F_DUPFD_CLOEXEC, kWorkerSocket + 1));
+  ASSIGN_OR_RETURN(const pid_t pid, Spawn(program, arguments, theirs.get()));
+  theirs.Reset();
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, std::move(ours), open.memory_bytes));
+  RETURN_IF_ERROR(SendFrame(worker->socket_.get(), FrameType::kOpen, Encode(open)));
+  Result<Frame> ready = ReceiveFrame(worker->socket_.get(), Deadline::AfterMs(kStartTimeoutMs));
+  if (!ready.ok()) return Error{Code::kFailed, "the query worker did not start: " + ready.error().message, ""};
+  if (ready->type != FrameType::kReady) return Error{Code::kFailed, "the query worker is of another build", ""};
+  RETURN_IF_ERROR(DecodeResult(ready->payload));
+  return worker;
+}
+
+Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
+  std::vector<int> files;
+  for (const table::Target& target : request.targets) {
+    for (const auto& file : target.ring_fds) {
+      files.push_back(file->get());
+      if (files.size() < kMaxFilesInFrame) continue;
+      RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
+      files.clear();
+    }
+  }
+  if (!files.empty()) RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
+  QueryMessage message{request.sql, request.format, request.limits, request.provider != nullptr, request.targets};
+  return SendFrame(socket_.get(), FrameType::kQuery, Encode(message));
+}
+
+Result<void> WorkerProcess::SendRows(const QueryRequest& request, std::string_view payload) {
+  NeedMessage need;
+  const bool is_fine = Decode(payload, need) && need.target < static_cast<std::int64_t>(request.targets.size());
+  const table::Table* table = is_fine ? table::FindTable(need.table) : nullptr;
+  if (table == nullptr || !request.provider) return Error{Code::kFailed, "the query worker asked for nonsense", ""};
+  std::vector<std::size_t> columns;
+  for (const std::uint64_t column : need.columns) {
+    if (column >= table->columns.size()) return Error{Code::kFailed, "the query worker asked for nonsense", ""};
+    columns.push_back(column);
+  }
+  const table::Target* target = need.target < 0 ? nullptr : &request.targets[static_cast<std::size_t>(need.target)];
+  Result<table::Rows> rows = request.provider(*table, target, columns);
+  return SendFrame(socket_.get(), FrameType::kRows,
+                   EncodeResult(rows.ok() ? Result<std::string>(rows->Encode()) : Result<std::string>(rows.error())));
+}
+
+WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output& output, QueryAnswer& answer) {
+  Deadline deadline = Deadline::AfterMs(request.limits.timeout_ms + kGraceMs);
+  if (!SendQuery(request).ok()) return Fate::kNeverBegan;
+  bool has_begun = false;
+  while (true) {
+    Result<Frame> frame = ReceiveFrame(socket_.get(), deadline);
+    if (!frame.ok()) {
+      if (!has_begun && frame.error().code == Code::kNotFound && idle_since_ns != 0) return Fate::kNeverBegan;
+      answer.error = HowItEnded(request, frame.error());
+      return Fate::kEnded;
+    }
+    has_begun = true;
+    Result<void> handled;
+    EndMessage end;
+    switch (frame->type) {
+      case FrameType::kData:
+        if (output) handled = output(frame->payload);
+        else answer.body += frame->payload;
+        break;
+      case FrameType::kNeed: handled = SendRows(request, frame->payload); break;
+      case FrameType::kEnd:
+        if (!Decode(frame->payload, end)) {
+          handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
+          break;
+        }
+        answer.error = std::move(end.error);
+        answer.rows = end.rows;
+        answer.warnings = std::move(end.warnings);
+        return end.leaves ? Fate::kEnded : Fate::kAnswered;
+      default: handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
+    }
+    if (!handled.ok()) {
+      answer.error = SqlError{handled.error().code, handled.error().message, handled.error().hint};
+      return Fate::kEnded;
+    }
+  }
+}
+
+SqlError WorkerProcess::HowItEnded(const QueryRequest& request, const Error& error) {
+  if (error.code == Code::kTimeout) return TimeLimitError(request.limits);
+  const int status = End();
+  // What a program does that gets no memory, or too much of the host's.
+  if (WIFSIGNALED(status))
+    return OutOfMemoryError(request.limits, "the query worker was ended by " + std::string(strsignal(WTERMSIG(status))));
+  return SqlError{Code::kFailed, "the query worker ended in the middle of the query: " + error.message,
+                  "run the query again; probingd's log may say more"};
+}
+
+int WorkerProcess::End() {
+  int status = 0;
+  if (pid_ <= 0) return status;
+  // A worker that has ended by itself is a zombie until it is waited for: the number is still its.
+  if (waitpid(pid_, &status, WNOHANG) == 0) {
+    kill(pid_, SIGKILL);
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  pid_ = -1;
+  return status;
+}
+
+}  // namespace probing::query

@@ -1,0 +1,84 @@
+// Tables of the product about itself.
+#include <array>
+
+#include "table/registry.h"
+
+namespace probing::table {
+namespace {
+
+using enum Type;
+
+constexpr std::array kNodes{
+    Column{"node", kString, "", "address of that host's probingd"},
+    Column{"state", kString, "", "up, down or unknown"},
+    Column{"version", kString, "", "version of its probingd"},
+    Column{"ranks", kInt64, "", "targets there"},
+    Column{"last_seen", kTimestamp, "", "when it answered last"},
+    Column{"clock_error_ms", kDouble, "ms", "how far its clock may be from ours"},
+};
+
+constexpr std::array kTargets{
+    Column{"name", kString, "", "name of the program"},
+    Column{"state", kString, "", "live or ended"},
+    Column{"python", kString, "", "version of its interpreter"},
+    Column{"version", kString, "", "version of its probe; NULL when it is only observed from outside"},
+    Column{"since", kTimestamp, "", "when the probe entered"},
+    Column{"cmdline", kString, "", "command line"},
+};
+
+constexpr std::array kConfig{
+    Column{"name", kString, "", "name of the setting"},
+    Column{"value", kString, "", "its value now"},
+    Column{"default_value", kString, "", "its value when nobody changes it"},
+    Column{"description", kString, "", "what it does"},
+};
+
+constexpr std::array kTablesColumns{
+    Column{"table_name", kString, "", "name, with its schema"},
+    Column{"kind", kString, "", "stored, live or view"},
+    Column{"origin", kString, "", "who makes the rows: probe, outside, probingd"},
+    Column{"columns", kInt64, "", "number of columns"},
+    Column{"doc", kString, "", "what the rows are"},
+};
+
+constexpr std::array kColumnsColumns{
+    Column{"table_name", kString, "", "name of the table, with its schema"},
+    Column{"column_name", kString, "", "name of the column"},
+    Column{"position", kInt64, "", "1 is the first column"},
+    Column{"type", kString, "", "SQL type"},
+    Column{"unit", kString, "", "unit of the values; empty where there is none"},
+    Column{"doc", kString, "", "what the values are"},
+};
+
+constexpr std::array kDrops{
+    Column{"table_name", kString, "", "name of the table"},
+    Column{"capacity", kInt64, "rows", "rows its ring can hold"},
+    Column{"rows", kInt64, "rows", "rows in the ring now"},
+    Column{"written", kInt64, "rows", "rows ever written"},
+    Column{"overwritten", kInt64, "rows", "old rows that made room for new ones"},
+    Column{"dropped", kInt64, "rows", "rows that were never stored, because memory was short"},
+};
+
+constexpr std::array kOverhead{
+    Column{"part", kString, "", "what of Probing ran in the target"},
+    Column{"calls", kInt64, "", "how often"},
+    Column{"total_ns", kInt64, "ns", "time spent in the target, in all"},
+    Column{"mean_ns", kDouble, "ns", "time of one call"},
+    Column{"percent", kDouble, "%", "of the time since the probe entered"},
+};
+
+constexpr std::array kTables{
+    Table{"cluster.nodes", Kind::kLive, Origin::kDaemon, "hosts of the job and their probingd", kNodes, "", About::kHost},
+    Table{"probing.targets", Kind::kLive, Origin::kDaemon, "processes that are looked into", kTargets},
+    Table{"probing.config", Kind::kLive, Origin::kDaemon, "settings and their values", kConfig, "", About::kBoth},
+    Table{"probing.tables", Kind::kLive, Origin::kDaemon, "tables that can be queried", kTablesColumns, "", About::kHost},
+    Table{"probing.columns", Kind::kLive, Origin::kDaemon, "columns of all tables", kColumnsColumns, "", About::kHost},
+    Table{"probing.drops", Kind::kLive, Origin::kDaemon, "rows that each table has and has lost", kDrops},
+    Table{"probing.overhead", Kind::kLive, Origin::kDaemon, "what Probing costs the target", kOverhead},
+};
+
+}  // namespace
+
+std::span<const Table> OwnTables() { return kTables; }
+
+}  // namespace probing::table

@@ -1,0 +1,91 @@
+#include "table/registry.h"
+
+#include <algorithm>
+#include <array>
+
+namespace probing::table {
+
+const char* TypeName(Type type) {
+  switch (type) {
+    case Type::kInt64: return "int64";
+    case Type::kDouble: return "double";
+    case Type::kBool: return "bool";
+    case Type::kString: return "string";
+    case Type::kBytes: return "bytes";
+    case Type::kTimestamp: return "timestamp";
+  }
+  return "";
+}
+
+const char* SqlTypeName(Type type) {
+  switch (type) {
+    case Type::kInt64: return "BIGINT";
+    case Type::kDouble: return "DOUBLE";
+    case Type::kBool: return "BOOLEAN";
+    case Type::kString: return "VARCHAR";
+    case Type::kBytes: return "BLOB";
+    case Type::kTimestamp: return "TIMESTAMPTZ";
+  }
+  return "";
+}
+
+const char* KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kStored: return "stored";
+    case Kind::kLive: return "live";
+    case Kind::kView: return "view";
+  }
+  return "";
+}
+
+const char* OriginName(Origin origin) {
+  switch (origin) {
+    case Origin::kProbe: return "probe";
+    case Origin::kOutside: return "outside";
+    case Origin::kDaemon: return "probingd";
+  }
+  return "";
+}
+
+std::span<const Column> CommonColumns() {
+  static constexpr std::array kColumns{
+      Column{"pid", Type::kInt64, "", "process id of the target, as its host sees it"},
+      Column{"rank", Type::kInt64, "", "rank of the target in its job; NULL outside a job"},
+      Column{"host", Type::kString, "", "name of the host the target runs on"},
+  };
+  return kColumns;
+}
+
+const std::vector<const Table*>& AllTables() {
+  static const std::vector<const Table*> tables = [] {
+    std::vector<const Table*> all;
+    for (const auto list : {PythonTables(), TorchTables(), SystemTables(), OwnTables(), Views()}) {
+      for (const Table& table : list) all.push_back(&table);
+    }
+    std::ranges::sort(all, {}, [](const Table* table) { return table->name; });
+    return all;
+  }();
+  return tables;
+}
+
+const Table* FindTable(std::string_view name) {
+  const auto& tables = AllTables();
+  const auto found = std::ranges::lower_bound(tables, name, {}, [](const Table* table) { return table->name; });
+  return found != tables.end() && (*found)->name == name ? *found : nullptr;
+}
+
+std::vector<Column> SqlColumns(const Table& table) {
+  std::vector<Column> columns(table.columns.begin(), table.columns.end());
+  for (const Column& common : CommonColumns()) {
+    const bool own = std::ranges::any_of(table.columns, [&](const Column& c) { return c.name == common.name; });
+    if (!own) columns.push_back(common);
+  }
+  if (IsSeries(table) && table.kind != Kind::kView) columns.push_back(kExactTime);
+  return columns;
+}
+
+bool IsSeries(const Table& table) {
+  return !table.columns.empty() && table.columns.front().name == "timestamp";
+}
+
+}  // namespace probing::table

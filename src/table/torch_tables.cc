@@ -1,0 +1,102 @@
+// Tables about training: what PyTorch does, and the values it works on.
+#include <array>
+
+#include "table/registry.h"
+
+namespace probing::table {
+namespace {
+
+using enum Type;
+
+constexpr Column kTime{"timestamp", kTimestamp, "", "when it happened"};
+
+constexpr std::array kTorchTrace{
+    kTime,
+    Column{"step", kInt64, "", "training step"},
+    Column{"seq", kInt64, "", "position within the step"},
+    Column{"module", kString, "", "path of the module in the model"},
+    Column{"module_type", kString, "", "class of the module"},
+    Column{"operation_name", kString, "", "module and stage in one"},
+    Column{"stage", kString, "", "forward, backward or step"},
+    Column{"allocated", kDouble, "MB", "GPU memory allocated after it"},
+    Column{"max_allocated", kDouble, "MB", "highest GPU memory allocated so far"},
+    Column{"cached", kDouble, "MB", "GPU memory kept by the allocator"},
+    Column{"duration", kDouble, "s", "how long it took"},
+    Column{"duration_ms", kDouble, "ms", "the same in milliseconds"},
+    Column{"device", kString, "", "where it ran: cpu, cuda:0"},
+    Column{"sampled", kBool, "", "whether only some steps are traced and this is one of them"},
+};
+
+constexpr std::array kTorchSteps{
+    kTime,
+    Column{"step", kInt64, "", "training step"},
+    Column{"duration", kDouble, "s", "the whole step"},
+    Column{"data_wait", kDouble, "s", "waiting for the next batch"},
+    Column{"forward", kDouble, "s", "in forward passes"},
+    Column{"backward", kDouble, "s", "in backward passes"},
+    Column{"optimizer", kDouble, "s", "in the optimizer"},
+    Column{"overhead", kDouble, "s", "spent by Probing itself"},
+};
+
+constexpr std::array kVariables{
+    kTime,
+    Column{"step", kInt64, "", "training step"},
+    Column{"func", kString, "", "function the variable belongs to"},
+    Column{"name", kString, "", "expression that was asked for"},
+    Column{"value", kString, "", "its value as text"},
+    Column{"number", kDouble, "", "its value when it is one number"},
+    Column{"kind", kString, "", "type of the value"},
+    Column{"shape", kString, "", "shape of a tensor or array"},
+    Column{"dtype", kString, "", "element type of a tensor or array"},
+};
+
+constexpr std::array kTensors{
+    Column{"name", kString, "", "name of the parameter or variable that holds it, where one is known"},
+    Column{"shape", kString, "", "as in [64, 3, 224, 224]"},
+    Column{"dtype", kString, "", "element type"},
+    Column{"device", kString, "", "cpu, cuda:0"},
+    Column{"bytes", kInt64, "bytes", "memory of its storage"},
+    Column{"requires_grad", kBool, "", "whether gradients are computed for it"},
+    Column{"grad_norm", kDouble, "", "norm of its gradient; NULL unless this column is asked for"},
+    Column{"holder", kString, "", "what keeps it alive"},
+};
+
+constexpr std::array kModules{
+    Column{"name", kString, "", "path of the module in the model"},
+    Column{"type", kString, "", "class of the module"},
+    Column{"parameters", kInt64, "", "numbers in its own parameters"},
+    Column{"bytes", kInt64, "bytes", "memory of its own parameters and buffers"},
+    Column{"device", kString, "", "where its parameters are"},
+    Column{"dtype", kString, "", "element type of its parameters"},
+    Column{"training", kBool, "", "whether it is in training mode"},
+};
+
+constexpr std::array kCollectives{
+    kTime,
+    Column{"seq", kInt64, "", "number of the operation in its group"},
+    Column{"process_group", kString, "", "group of ranks that takes part"},
+    Column{"op", kString, "", "all_reduce, broadcast, …"},
+    Column{"bytes", kInt64, "bytes", "size of the tensors"},
+    Column{"dtype", kString, "", "element type"},
+    Column{"state", kString, "", "scheduled, started or completed"},
+    Column{"wait_ms", kDouble, "ms", "time until it began"},
+    Column{"duration_ms", kDouble, "ms", "time from its beginning to its end"},
+    Column{"step", kInt64, "", "training step"},
+};
+
+constexpr std::array kTables{
+    Table{"python.torch_trace", Kind::kStored, Origin::kProbe, "every traced call of a PyTorch module", kTorchTrace},
+    Table{"python.torch_steps", Kind::kStored, Origin::kProbe, "training steps and where their time went",
+          kTorchSteps},
+    Table{"python.variables", Kind::kStored, Origin::kProbe, "values of the expressions that were asked for",
+          kVariables},
+    Table{"python.tensors", Kind::kLive, Origin::kProbe, "tensors that are alive now", kTensors},
+    Table{"python.modules", Kind::kLive, Origin::kProbe, "modules of the models that are alive now", kModules},
+    Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks", kCollectives},
+};
+
+}  // namespace
+
+std::span<const Table> TorchTables() { return kTables; }
+
+}  // namespace probing::table
