@@ -84,8 +84,8 @@ void Gpus::FindDevices() {
   for (unsigned i = 0; i < count; ++i) {
     const auto handle = Ask<nvml::Device>(functions_.device_by_index, i);
     if (!handle.has_value()) continue;  // no permission, or lost
-    devices_.push_back({static_cast<int>(i), *handle, AskText(functions_.name, *handle),
-                        AskText(functions_.uuid, *handle)});
+    devices_.push_back(
+        {static_cast<int>(i), *handle, AskText(functions_.name, *handle), AskText(functions_.uuid, *handle)});
   }
 }
 
@@ -110,7 +110,8 @@ std::vector<GpuLook> Gpus::Look() {
       look.memory_util_percent = utilization->memory;
     }
     look.temperature = Ask<unsigned>(functions_.temperature, device.handle, nvml::kTemperatureGpu);
-    if (const auto milliwatts = Ask<unsigned>(functions_.power, device.handle)) look.power = *milliwatts / 1e3;
+    if (const auto milliwatts = Ask<unsigned>(functions_.power, device.handle))
+      look.power = *milliwatts / 1e3;
     look.sm_clock = Ask<unsigned>(functions_.clock, device.handle, nvml::kClockSm);
     look.processes = ProcessesOf(device);
     looks.push_back(std::move(look));

@@ -13,9 +13,9 @@ inline constexpr Return kSuccess = 0;
 inline constexpr Return kInsufficientSize = 7;
 inline constexpr Return kGpuIsLost = 15;
 
-inline constexpr int kTemperatureGpu = 0;    // NVML_TEMPERATURE_GPU
-inline constexpr int kClockSm = 1;           // NVML_CLOCK_SM
-inline constexpr unsigned kTextBytes = 96;   // NVML_DEVICE_NAME_V2_BUFFER_SIZE, …UUID…
+inline constexpr int kTemperatureGpu = 0;                   // NVML_TEMPERATURE_GPU
+inline constexpr int kClockSm = 1;                          // NVML_CLOCK_SM
+inline constexpr unsigned kTextBytes = 96;                  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, …UUID…
 inline constexpr unsigned long long kNotAvailable = ~0ULL;  // NVML_VALUE_NOT_AVAILABLE
 
 struct Utilization {
@@ -24,7 +24,7 @@ struct Utilization {
 };
 static_assert(sizeof(Utilization) == 8);
 
-struct Memory {  // nvmlMemory_t, version 1: every driver has it
+struct Memory {                          // nvmlMemory_t, version 1: every driver has it
   unsigned long long total, free, used;  // bytes
 };
 static_assert(sizeof(Memory) == 24);
@@ -49,8 +49,8 @@ struct Functions {
   Return (*memory)(Device, Memory*) = nullptr;
   Return (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
   Return (*temperature)(Device, int, unsigned*) = nullptr;
-  Return (*power)(Device, unsigned*) = nullptr;            // milliwatts
-  Return (*clock)(Device, int, unsigned*) = nullptr;       // MHz
+  Return (*power)(Device, unsigned*) = nullptr;       // milliwatts
+  Return (*clock)(Device, int, unsigned*) = nullptr;  // MHz
 };
 
 }  // namespace probing::observe::nvml
