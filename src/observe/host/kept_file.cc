@@ -43,7 +43,8 @@ std::optional<std::string_view> KeptFile::Read(std::string& buffer) {
   ScopedFd fd(openat(folder_fd_, name_.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return std::nullopt;
   const auto content = ReadFromStart(fd.get(), buffer);
-  if (content.has_value() && budget_->Take()) fd_ = std::move(fd);
+  if (content.has_value() && was_read_ && budget_->Take()) fd_ = std::move(fd);
+  was_read_ = true;
   return content;
 }
 

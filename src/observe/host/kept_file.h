@@ -1,8 +1,8 @@
 // KeptFile: a file of /proc that is read again and again.
 //
-// It stays open, because opening costs several times what reading does, as long as the budget of
-// descriptors lasts; beyond that it is opened for each look. A file of a process or thread means
-// that one for ever: when it has ended reading fails, even if its number is used again.
+// From the second read on it stays open, because opening costs several times what reading does, as long as
+// the budget of descriptors lasts; beyond that it is opened for each look. A file of a process or thread
+// means that one for ever: when it has ended reading fails, even if its number is used again.
 #pragma once
 
 #include <optional>
@@ -45,6 +45,7 @@ class KeptFile {
   int folder_fd_;
   std::string name_;
   FileBudget* budget_;
+  bool was_read_ = false;
   ScopedFd fd_;
 };
 

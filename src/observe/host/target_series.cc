@@ -134,7 +134,8 @@ void TargetSeries::WriteThreads(std::int64_t time_ns, const TargetLook& target) 
     tables_[kThreads].Write(
         time_ns,
         std::array<ring::Cell, kThreadsColumns.size()>{
-            ring::Cell::Int(look->tid), ToCell(std::string_view(look->name)), ToCell(StateWord(look->state)),
+            ring::Cell::Int(look->tid), ToCell(std::string_view(look->name)),
+            ToCell(look->has_details ? StateWord(look->state) : std::string_view()),
             ToCell(look->cpu_percent), ToCell(look->core), ToCell(std::string_view(look->wait_channel)),
             ToCell(look->voluntary_switches), ToCell(look->involuntary_switches)});
   }

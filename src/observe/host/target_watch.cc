@@ -14,6 +14,10 @@ namespace {
 // What changes rarely and costs much: who the children are, and the limits of the control group.
 constexpr std::uint64_t kRareLooks = 10;
 
+// Of how many threads that have run a look reads everything: the busiest. The others sleep most of the time,
+// and this keeps a tick within 0.2 % of a core at one tick a second.
+constexpr std::size_t kMostDetails = 32;
+
 std::int64_t NsPerTick() { return 1'000'000'000 / TicksPerSecond(); }
 
 }  // namespace
@@ -51,14 +55,13 @@ Result<TargetLook> TargetWatch::Look(std::int64_t interval_ns) {
   if (!LookAtCpu(look, interval_ns)) {
     return Error{Code::kNotFound, "process " + std::to_string(pid_) + " has ended", ""};
   }
-  if (looks_ % kRareLooks == 0) {
-    FindChildren();
-    memory_limit_ = ReadMemoryLimit(cgroups_);
-  }
+  const bool is_rare = looks_ % kRareLooks == 0;
+  if (is_rare) memory_limit_ = ReadMemoryLimit(cgroups_);
   ++looks_;
   LookAtMemory(look);
   LookAtIo(look);
   LookAtThreads(look, interval_ns);
+  if (is_rare) FindChildren();
   LookAtChildren(look, interval_ns);
   look.interfaces = network_.Look(scratch_);
   return look;
@@ -99,31 +102,58 @@ void TargetWatch::LookAtIo(TargetLook& look) {
 }
 
 void TargetWatch::LookAtThreads(TargetLook& look, std::int64_t interval_ns) {
-  std::int64_t voluntary = 0;
-  std::int64_t involuntary = 0;
   const std::vector<pid_t> tids = ListTasks(tasks_.get(), scratch_);
   std::erase_if(threads_, [&](const auto& entry) {
     return !std::binary_search(tids.begin(), tids.end(), entry.first);
   });
-  look.threads.reserve(tids.size());
+  std::vector<ThreadWatch*> wanting;
   for (const pid_t tid : tids) {
-    const auto it = threads_.try_emplace(tid, tasks_.get(), tid, budget_).first;
-    if (!it->second.Look(interval_ns, scratch_)) {
-      threads_.erase(it);  // it ended just now, or its number belongs to another thread now
-      continue;
-    }
-    const ThreadLook& thread = it->second.last();
-    voluntary += thread.voluntary_switches.value_or(0);
-    involuntary += thread.involuntary_switches.value_or(0);
-    look.threads.push_back(&thread);
+    ThreadWatch& thread = threads_.try_emplace(tid, tasks_.get(), tid, budget_).first->second;
+    thread.Look(interval_ns, scratch_);
+    if (thread.needs_details()) wanting.push_back(&thread);
   }
-  if (looks_ < 2) return;  // a single look says nothing about an interval
+  ReadDetails(wanting, interval_ns);
+
+  bool all_known = looks_ >= 2;  // a single look says nothing about an interval
+  std::int64_t voluntary = 0;
+  std::int64_t involuntary = 0;
+  look.threads.reserve(threads_.size());
+  for (const auto& [tid, thread] : threads_) {
+    const ThreadLook& last = thread.last();
+    look.threads.push_back(&last);
+    all_known = all_known && last.has_details;
+    voluntary += last.voluntary_switches.value_or(0);
+    involuntary += last.involuntary_switches.value_or(0);
+  }
+  if (!all_known) return;
   look.voluntary_switches = voluntary;
   look.involuntary_switches = involuntary;
 }
 
+void TargetWatch::ReadDetails(std::vector<ThreadWatch*>& wanting, std::int64_t interval_ns) {
+  std::stable_sort(wanting.begin(), wanting.end(),
+                   [](const ThreadWatch* a, const ThreadWatch* b) { return a->run_ns() > b->run_ns(); });
+  for (std::size_t i = 0; i < wanting.size(); ++i) {
+    if (i >= kMostDetails && !wanting[i]->must_have_details()) {
+      wanting[i]->ForgetDetails();
+    } else if (!wanting[i]->ReadDetails(interval_ns, scratch_)) {
+      threads_.erase(wanting[i]->last().tid);  // it has ended; its number may be another thread's now
+    }
+  }
+}
+
 void TargetWatch::FindChildren() {
-  child_pids_ = FindDescendants(pid_, proc_root_);
+  child_pids_.clear();
+  bool is_told = false;
+  for (auto& [tid, thread] : threads_) is_told = thread.ListChildren(child_pids_, scratch_) || is_told;
+  if (is_told) {
+    for (std::size_t i = 0, direct = child_pids_.size(); i < direct; ++i) {
+      const std::vector<pid_t> theirs = FindDescendants(child_pids_[i], proc_root_);
+      child_pids_.insert(child_pids_.end(), theirs.begin(), theirs.end());
+    }
+  } else {
+    child_pids_ = FindDescendants(pid_, proc_root_);
+  }
   for (const pid_t pid : child_pids_) {
     if (children_.contains(pid)) continue;
     const std::string path = proc_root_ + "/" + std::to_string(pid);

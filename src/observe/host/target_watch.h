@@ -22,7 +22,7 @@ namespace probing::observe {
 struct TargetLook {
   // Percent of one core.
   std::optional<double> cpu_percent, user_percent, system_percent, children_percent;
-  Number voluntary_switches, involuntary_switches;  // of all threads
+  Number voluntary_switches, involuntary_switches;  // of all threads; nullopt when some are not known
   std::optional<double> throttled_ms;
 
   // Bytes.
@@ -61,6 +61,7 @@ class TargetWatch {
   void LookAtMemory(TargetLook& look);
   void LookAtIo(TargetLook& look);
   void LookAtThreads(TargetLook& look, std::int64_t interval_ns);
+  void ReadDetails(std::vector<ThreadWatch*>& wanting, std::int64_t interval_ns);
   void LookAtChildren(TargetLook& look, std::int64_t interval_ns);
   void FindChildren();
 
