@@ -11,9 +11,10 @@ using enum Type;
 constexpr Column kTime{"timestamp", kTimestamp, "", "when it was measured"};
 
 constexpr std::array kProcess{
+    Column{"pid", kInt64, "", "process id: of the target, or of one of its descendants"},
     Column{"name", kString, "", "name of the program"},
     Column{"cmdline", kString, "", "command line"},
-    Column{"state", kString, "", "running, sleeping, disk, stopped, zombie"},
+    Column{"state", kString, "", "running, sleeping, disk, stopped, zombie, idle, unknown"},
     Column{"ppid", kInt64, "", "process id of the parent"},
     Column{"user", kString, "", "name of the owner"},
     Column{"started", kTimestamp, "", "when it was started"},
@@ -36,6 +37,7 @@ constexpr std::array kCpu{
     Column{"voluntary_switches", kInt64, "", "times it gave up the CPU in this interval"},
     Column{"involuntary_switches", kInt64, "", "times the CPU was taken away in this interval"},
     Column{"throttled_ms", kDouble, "ms", "time its control group was kept from running in this interval"},
+    Column{"host_pressure_percent", kDouble, "%", "time in which a task on the host waited for a CPU"},
 };
 
 constexpr std::array kMemory{
@@ -47,8 +49,10 @@ constexpr std::array kMemory{
     Column{"children_rss", kInt64, "bytes", "resident memory of its child processes"},
     Column{"host_used", kInt64, "bytes", "memory in use on the host"},
     Column{"host_available", kInt64, "bytes", "memory that could still be had on the host"},
-    Column{"cgroup_limit", kInt64, "bytes", "limit of its control group; NULL without one"},
+    Column{"cgroup_limit", kInt64, "bytes", "tightest limit of its control groups; NULL without one"},
+    Column{"cgroup_used", kInt64, "bytes", "memory in use in the control group with that limit"},
     Column{"major_faults", kInt64, "", "pages read from storage in this interval"},
+    Column{"host_pressure_percent", kDouble, "%", "time in which a task on the host waited for memory"},
 };
 
 constexpr std::array kIo{
@@ -59,6 +63,7 @@ constexpr std::array kIo{
     Column{"write_calls", kInt64, "", "write system calls in this interval"},
     Column{"read_rate", kDouble, "bytes/s", "read_bytes by time"},
     Column{"write_rate", kDouble, "bytes/s", "write_bytes by time"},
+    Column{"host_pressure_percent", kDouble, "%", "time in which a task on the host waited for storage"},
 };
 
 constexpr std::array kNetwork{

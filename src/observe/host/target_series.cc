@@ -1,0 +1,159 @@
+#include "observe/host/target_series.h"
+
+#include <algorithm>
+#include <array>
+
+namespace probing::observe {
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+// In the order in which the functions below write.
+constexpr std::array<std::string_view, 9> kCpuColumns{
+    "cpu_percent",        "user_percent",         "system_percent", "children_percent",     "host_percent",
+    "voluntary_switches", "involuntary_switches", "throttled_ms",   "host_pressure_percent"};
+constexpr std::array<std::string_view, 11> kMemoryColumns{"rss",
+                                                          "vms",
+                                                          "shared",
+                                                          "swap",
+                                                          "children_rss",
+                                                          "host_used",
+                                                          "host_available",
+                                                          "cgroup_limit",
+                                                          "cgroup_used",
+                                                          "major_faults",
+                                                          "host_pressure_percent"};
+constexpr std::array<std::string_view, 7> kIoColumns{"read_bytes",           "write_bytes", "read_calls",
+                                                     "write_calls",          "read_rate",   "write_rate",
+                                                     "host_pressure_percent"};
+constexpr std::array<std::string_view, 8> kNetworkColumns{"interface",        "received_bytes", "sent_bytes",
+                                                          "received_packets", "sent_packets",   "errors",
+                                                          "receive_rate",     "send_rate"};
+constexpr std::array<std::string_view, 8> kThreadsColumns{"tid",
+                                                          "name",
+                                                          "state",
+                                                          "cpu_percent",
+                                                          "core",
+                                                          "wait_channel",
+                                                          "voluntary_switches",
+                                                          "involuntary_switches"};
+constexpr std::array<std::string_view, 11> kGpuColumns{
+    "device",      "name",         "uuid",           "util_percent", "memory_util_percent",
+    "memory_used", "memory_total", "process_memory", "temperature",  "power",
+    "sm_clock"};
+constexpr std::array<std::string_view, 2> kPythonMemoryColumns{"rss", "vms"};
+
+struct Declared {
+  std::string_view table;
+  Names columns;
+};
+constexpr std::array kDeclared{Declared{"system.cpu", kCpuColumns},
+                               Declared{"system.memory", kMemoryColumns},
+                               Declared{"system.io", kIoColumns},
+                               Declared{"system.network", kNetworkColumns},
+                               Declared{"system.threads", kThreadsColumns},
+                               Declared{"system.gpu", kGpuColumns},
+                               Declared{"python.memory", kPythonMemoryColumns}};
+
+bool IsOneOf(pid_t pid, std::span<const pid_t> pids) {
+  return std::find(pids.begin(), pids.end(), pid) != pids.end();
+}
+
+bool IsUsedBy(const GpuLook& gpu, std::span<const pid_t> pids) {
+  return std::any_of(gpu.processes.begin(), gpu.processes.end(),
+                     [&](const GpuProcess& process) { return IsOneOf(process.pid, pids); });
+}
+
+// A process has one entry for each of its contexts.
+Number MemoryOf(const GpuLook& gpu, std::span<const pid_t> pids) {
+  Number sum;
+  for (const GpuProcess& process : gpu.processes) {
+    if (IsOneOf(process.pid, pids) && process.memory_bytes) sum = Plus(sum.value_or(0), process.memory_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Result<TargetSeries> TargetSeries::Create(ring::Arena& arena, const TargetSeriesOptions& options) {
+  TargetSeries series(options);
+  series.options_.quiet_every = std::max(options.quiet_every, 1);
+  for (const Declared& declared : kDeclared) {
+    if (declared.table == "python.memory" && !options.python_memory) continue;
+    ASSIGN_OR_RETURN(SeriesTable table,
+                     SeriesTable::Add(arena, declared.table, declared.columns, options.rows));
+    series.tables_.push_back(std::move(table));
+  }
+  return series;
+}
+
+void TargetSeries::Write(std::int64_t time_ns, std::int64_t interval_ns, const HostLook& host,
+                         const TargetLook& target) {
+  tables_[kCpu].Write(
+      time_ns, std::array<ring::Cell, kCpuColumns.size()>{
+                   ToCell(target.cpu_percent), ToCell(target.user_percent), ToCell(target.system_percent),
+                   ToCell(target.children_percent), ToCell(host.cpu_percent),
+                   ToCell(target.voluntary_switches), ToCell(target.involuntary_switches),
+                   ToCell(target.throttled_ms), ToCell(host.cpu_pressure_percent)});
+  tables_[kMemory].Write(
+      time_ns, std::array<ring::Cell, kMemoryColumns.size()>{
+                   ToCell(target.rss), ToCell(target.vms), ToCell(target.shared), ToCell(target.swap),
+                   ToCell(target.children_rss), ToCell(host.memory_used), ToCell(host.memory_available),
+                   ToCell(target.cgroup.limit_bytes), ToCell(target.cgroup.used_bytes),
+                   ToCell(target.major_faults), ToCell(host.memory_pressure_percent)});
+  if (target.has_io) {
+    tables_[kIo].Write(
+        time_ns, std::array<ring::Cell, kIoColumns.size()>{
+                     ToCell(target.read_bytes), ToCell(target.write_bytes), ToCell(target.read_calls),
+                     ToCell(target.write_calls), ToCell(PerSecond(target.read_bytes, interval_ns)),
+                     ToCell(PerSecond(target.write_bytes, interval_ns)), ToCell(host.io_pressure_percent)});
+  }
+  if (options_.python_memory) {
+    tables_[kPythonMemory].Write(time_ns, std::array{ToCell(target.rss), ToCell(target.vms)});
+  }
+  WriteNetwork(time_ns, interval_ns, target);
+  WriteThreads(time_ns, target);
+  ++ticks_;
+}
+
+void TargetSeries::WriteNetwork(std::int64_t time_ns, std::int64_t interval_ns, const TargetLook& target) {
+  for (const InterfaceLook& look : target.interfaces) {
+    if (look.is_quiet && !IsQuietTick()) continue;
+    tables_[kNetwork].Write(
+        time_ns, std::array<ring::Cell, kNetworkColumns.size()>{
+                     ToCell(std::string_view(look.name)), ToCell(look.received_bytes),
+                     ToCell(look.sent_bytes), ToCell(look.received_packets), ToCell(look.sent_packets),
+                     ToCell(look.errors), ToCell(PerSecond(look.received_bytes, interval_ns)),
+                     ToCell(PerSecond(look.sent_bytes, interval_ns))});
+  }
+}
+
+void TargetSeries::WriteThreads(std::int64_t time_ns, const TargetLook& target) {
+  for (const ThreadLook* look : target.threads) {
+    if (!look->has_run && !IsQuietTick()) continue;
+    tables_[kThreads].Write(
+        time_ns,
+        std::array<ring::Cell, kThreadsColumns.size()>{
+            ring::Cell::Int(look->tid), ToCell(std::string_view(look->name)),
+            ToCell(look->has_details ? StateWord(look->state) : std::string_view()),
+            ToCell(look->cpu_percent), ToCell(look->core), ToCell(std::string_view(look->wait_channel)),
+            ToCell(look->voluntary_switches), ToCell(look->involuntary_switches)});
+  }
+}
+
+void TargetSeries::WriteGpus(std::int64_t time_ns, std::span<const GpuLook> gpus,
+                             std::span<const pid_t> pids) {
+  const bool uses_some =
+      std::any_of(gpus.begin(), gpus.end(), [&](const GpuLook& gpu) { return IsUsedBy(gpu, pids); });
+  for (const GpuLook& gpu : gpus) {
+    if (uses_some && !IsUsedBy(gpu, pids)) continue;
+    tables_[kGpu].Write(time_ns, std::array<ring::Cell, kGpuColumns.size()>{
+                                     ring::Cell::Int(gpu.device), ToCell(std::string_view(gpu.name)),
+                                     ToCell(std::string_view(gpu.uuid)), ToCell(gpu.util_percent),
+                                     ToCell(gpu.memory_util_percent), ToCell(gpu.memory_used),
+                                     ToCell(gpu.memory_total), ToCell(MemoryOf(gpu, pids)),
+                                     ToCell(gpu.temperature), ToCell(gpu.power), ToCell(gpu.sm_clock)});
+  }
+}
+
+}  // namespace probing::observe
