@@ -109,7 +109,16 @@ class Span(object):
     def __exit__(self, *error):
         duration_ms = (time.perf_counter() - self.started) * 1e3
         _current_span.set(self.parent)
-        values = (self.started_ns, _native.tid(), self.number, self.parent, self.name, "span", _step, duration_ms)
+        values = (
+            self.started_ns,
+            _native.tid(),
+            self.number,
+            self.parent,
+            self.name,
+            "span",
+            _step,
+            duration_ms,
+        )
         values += (_attributes(self.attributes),)
         _spans.append(*values) or _spans.again(*values)
         return False

@@ -122,7 +122,9 @@ def _make_init(cls, names):
 
 def _stamp(value):
     """A time in ns from what a field `timestamp` may hold."""
-    return int(value.timestamp()) * 10**9 + value.microsecond * 1000 if hasattr(value, "microsecond") else value
+    return (
+        int(value.timestamp()) * 10**9 + value.microsecond * 1000 if hasattr(value, "microsecond") else value
+    )
 
 
 def _make_methods(store, names):

@@ -221,7 +221,7 @@ def find_loggers():
         replace("loggers", type(current), "log", before="step_before", after="wandb")
         bound = vars(wandb).get("log")
         if getattr(bound, "__self__", None) is current and hasattr(bound, "__func__"):
-            method = getattr(current, "log")
+            method = current.log
             if bound.__func__ is not method.__func__:
                 wandb.log = method
                 undo["loggers"].append((wandb, "log", method, bound))
