@@ -56,12 +56,12 @@ TEST(Values, ComeBackExactlyInEveryType) {
   EXPECT_FALSE(scan.Next(&batch));
 }
 
-TEST(Values, NullIsNullAndMissingCellsAreNull) {
+TEST(Values, NullIsNullAndCellsThatAreNotSetAreNull) {
   const auto arena = MakeArena();
   Table* table = MakeTable(arena.get(), AllTypes());
   ASSERT_EQ(RowWriter(*table).Commit(), WriteStatus::kWritten);
   const Cell cells[] = {Cell::Null(), Cell::Int(5)};
-  ASSERT_EQ(table->Write(cells, 2), WriteStatus::kWritten);
+  ASSERT_EQ(table->Write(cells, 0b11), WriteStatus::kWritten);
   ASSERT_EQ(table->Write(nullptr, 0), WriteStatus::kWritten);
 
   Reader reader = OpenReader(arena->fd());
@@ -133,8 +133,9 @@ TEST(Values, TheSameShortTextIsKeptOnce) {
   const auto arena = MakeArena();
   Table* table = MakeTable(arena.get(), AllTypes());
   for (int i = 0; i < 10; ++i) {
+    const std::string text = "forward";
     RowWriter row(*table);
-    row.SetString(4, std::string("forward"));
+    row.SetString(4, text);
     ASSERT_EQ(row.Commit(), WriteStatus::kWritten);
   }
   Reader reader = OpenReader(arena->fd());
