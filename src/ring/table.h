@@ -32,14 +32,17 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  // One row: cells[i] is for column i, and counts when bit i of `set` is set; the others are NULL. A
-  // NULL in column 0 means now. Integers are accepted where a double or timestamp is wanted, bools
-  // where an integer is, strings and bytes for each other; everything else of the wrong type
-  // refuses the row.
+  // One row: cells[i] is for column i, columns from `count` on become NULL. A NULL in column 0 means
+  // now. Integers are accepted where a double or timestamp is wanted, bools where an integer is,
+  // strings and bytes for each other; everything else of the wrong type refuses the row.
   //
   // Thread-safe, wait-free, no lock and no allocation; async-signal-safe. System calls only when a
   // lane, a block or the dictionary grows.
-  WriteStatus Write(const Cell* cells, std::uint64_t set);
+  WriteStatus Write(const Cell* cells, std::uint32_t count) {
+    return WriteSet(cells, count < kMaxColumns ? (1ULL << count) - 1 : ~0ULL);
+  }
+  // The same with one bit for each cell that is there; the others are not looked at.
+  WriteStatus WriteSet(const Cell* cells, std::uint64_t set);
 
   // From the next rows on. A lane of the old size is readable until the new one begins to
   // overwrite, then it goes. Any thread but a signal handler's.
@@ -128,7 +131,7 @@ class RowWriter {
   void SetBytes(std::uint32_t column, std::string_view bytes) { Set(column, Cell::Bytes(bytes)); }
   void SetNull(std::uint32_t column) { set_ &= ~(1ULL << column); }
 
-  WriteStatus Commit() { return table_.Write(cells_, set_); }
+  WriteStatus Commit() { return table_.WriteSet(cells_, set_); }
 
  private:
   Table& table_;

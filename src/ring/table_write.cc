@@ -36,7 +36,7 @@ inline std::uint64_t ThreadHash() {
 
 }  // namespace
 
-WriteStatus Table::Write(const Cell* cells, std::uint64_t set) {
+WriteStatus Table::WriteSet(const Cell* cells, std::uint64_t set) {
   if (!file_->guard().Armed()) return WriteStatus::kOff;
   PreparedRow row;
   if (!Prepare(cells, set, &row)) {

@@ -61,7 +61,7 @@ TEST(Values, NullIsNullAndCellsThatAreNotSetAreNull) {
   Table* table = MakeTable(arena.get(), AllTypes());
   ASSERT_EQ(RowWriter(*table).Commit(), WriteStatus::kWritten);
   const Cell cells[] = {Cell::Null(), Cell::Int(5)};
-  ASSERT_EQ(table->Write(cells, 0b11), WriteStatus::kWritten);
+  ASSERT_EQ(table->Write(cells, 2), WriteStatus::kWritten);
   ASSERT_EQ(table->Write(nullptr, 0), WriteStatus::kWritten);
 
   Reader reader = OpenReader(arena->fd());
