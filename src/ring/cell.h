@@ -3,53 +3,43 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace probing::ring {
 
-struct Cell {
+class Cell {
+ public:
   enum class Kind : std::uint8_t { kNull, kInt64, kDouble, kBool, kString, kBytes, kTimestamp };
 
-  union {
-    std::int64_t integer;  // also bool and timestamp
-    double real;
-    const char* data;
-  };
-  std::uint32_t length;
-  Kind kind;
-
-  static Cell Null() { return Integer(0, Kind::kNull); }
-  static Cell Int(std::int64_t value) { return Integer(value, Kind::kInt64); }
-  static Cell Bool(bool value) { return Integer(value ? 1 : 0, Kind::kBool); }
-  static Cell Timestamp(std::int64_t ns) { return Integer(ns, Kind::kTimestamp); }
+  Cell() = default;  // whatever was in the memory
+  static Cell Null() { return Cell(0, Kind::kNull); }
+  static Cell Int(std::int64_t value) { return Cell(static_cast<std::uint64_t>(value), Kind::kInt64); }
+  static Cell Bool(bool value) { return Cell(value ? 1 : 0, Kind::kBool); }
+  static Cell Timestamp(std::int64_t ns) { return Cell(static_cast<std::uint64_t>(ns), Kind::kTimestamp); }
   static Cell Double(double value) {
-    Cell cell;
-    cell.real = value;
-    cell.length = 0;
-    cell.kind = Kind::kDouble;
-    return cell;
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return Cell(bits, Kind::kDouble);
   }
-  static Cell String(std::string_view text) { return Text(text, Kind::kString); }
-  static Cell Bytes(std::string_view bytes) { return Text(bytes, Kind::kBytes); }
+  static Cell String(std::string_view text) { return Cell(text, Kind::kString); }
+  static Cell Bytes(std::string_view bytes) { return Cell(bytes, Kind::kBytes); }
 
-  std::string_view text() const { return {data, length}; }
+  Kind kind() const { return static_cast<Kind>(meta_ & 0xff); }
+  std::uint64_t bits() const { return bits_; }  // as a column holds them, except for text
+  std::uint64_t length() const { return meta_ >> 8; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bits_), length()}; }
 
  private:
-  static Cell Integer(std::int64_t value, Kind kind) {
-    Cell cell;
-    cell.integer = value;
-    cell.length = 0;
-    cell.kind = kind;
-    return cell;
-  }
-  static Cell Text(std::string_view text, Kind kind) {
-    Cell cell;
-    cell.data = text.data();
-    // What does not fit into 32 bits is far beyond what is accepted, and stays so.
-    cell.length = static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), UINT32_MAX));
-    cell.kind = kind;
-    return cell;
-  }
+  Cell(std::uint64_t bits, Kind kind) : bits_(bits), meta_(static_cast<std::uint64_t>(kind)) {}
+  Cell(std::string_view text, Kind kind)
+      : bits_(reinterpret_cast<std::uint64_t>(text.data())),
+        // Far beyond what is accepted, and stays so.
+        meta_(std::min<std::uint64_t>(text.size(), 1ULL << 48) << 8 | static_cast<std::uint64_t>(kind)) {}
+
+  // Two whole words, because the stores of a row have to be through before a lane can be taken.
+  std::uint64_t bits_;
+  std::uint64_t meta_;  // length << 8 | kind
 };
 static_assert(sizeof(Cell) == 16);
 

@@ -20,13 +20,7 @@ inline std::uint64_t Hash(std::string_view text) {
   std::uint64_t hash = text.size() * kFactor;
   const char* bytes = text.data();
   for (std::size_t left = text.size(); left > 0; left -= std::min<std::size_t>(left, 8), bytes += 8) {
-    std::uint64_t word;
-    if (left >= 8) {
-      std::memcpy(&word, bytes, 8);
-    } else {
-      word = WordOf(bytes, left);
-    }
-    hash = (hash ^ word) * kFactor;
+    hash = (hash ^ WordOf(bytes, left)) * kFactor;
     hash ^= hash >> 29;
   }
   hash *= kFactor;

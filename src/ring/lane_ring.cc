@@ -36,6 +36,7 @@ int LaneRing::Open(SegmentFile* file, const TableShape* shape, std::uint64_t lan
     file->Free(&segment_);
     return error;
   }
+  for (std::uint32_t i = 0; i < shape->columns; ++i) column_at_[i] = shape->units[i] * (block_rows_ / 8);
   used_slots_ = 1;
   header()->lane_id = lane_id;
   header()->block_rows = block_rows_;
@@ -79,17 +80,27 @@ bool LaneRing::Append(PreparedRow* row) {
     PlaceTexts(row);
   }
   FenceRelease();  // strings before the cells that name them
+  // In locals, because the compiler must assume that every store below could change the members.
+  char* const block = block_;
+  const std::uint64_t at = row_;
   const std::uint64_t unit = block_rows_ / 8;
-  const std::uint64_t bit = 1ULL << (row_ % 64);
-  for (std::uint32_t i = 0; i < shape_->columns; ++i) {
-    char* column = block_ + shape_->units[i] * unit;
-    if ((row->nulls >> i & 1) != 0) {
-      auto* validity = reinterpret_cast<std::uint64_t*>(column) + row_ / 64;
-      Store(validity, Load(validity) & ~bit);
-    } else if ((shape_->bools >> i & 1) != 0) {
-      Store(reinterpret_cast<std::uint8_t*>(column + unit) + row_, row->bits[i]);
+  const std::uint64_t nulls = row->nulls;
+  const std::uint64_t changed = row->changed;
+  const std::uint64_t bools = shape_->bools;
+  const std::uint32_t columns = shape_->columns;
+  const Cell* const cells = row->cells;
+  for (std::uint32_t i = 0; i < columns; ++i) {
+    char* column = block + column_at_[i];
+    if (Has(nulls, i)) {
+      auto* validity = reinterpret_cast<std::uint64_t*>(column) + at / 64;
+      Store(validity, Load(validity) & ~(1ULL << (at % 64)));
+      continue;
+    }
+    const std::uint64_t value = Has(changed, i) ? row->bits[i] : cells[i].bits();
+    if (Has(bools, i)) {
+      Store(reinterpret_cast<std::uint8_t*>(column + unit) + at, value);
     } else {
-      Store(reinterpret_cast<std::uint64_t*>(column + unit) + row_, row->bits[i]);
+      Store(reinterpret_cast<std::uint64_t*>(column + unit) + at, value);
     }
   }
   if (row->time_ns < min_time_) Store(&block_header_->min_time, min_time_ = row->time_ns);
@@ -103,11 +114,14 @@ std::uint64_t LaneRing::number_in(std::uint32_t slot) const {
   return Load(&block_header(slot)->state) >> kBlockNumberShift;
 }
 
-// The next slot; a new one while the limit and the memory allow it, else the oldest.
+// The next slot. At the end of those that have memory: the first one if it is free already, because
+// long strings have pushed out its rows; else a new one, while the limit and the memory allow it;
+// else the first one again, which is the oldest.
 void LaneRing::NextBlock() {
   std::uint32_t next = slot_ + 1;
   if (next >= used_slots_) {
-    if (next < blocks_ && file_->Allocate(&segment_, BlocksOffset(blocks_) + (next + 1) * stride_) == 0) {
+    if (number_in(0) >= first_ && next < blocks_ &&
+        file_->Allocate(&segment_, BlocksOffset(blocks_) + (next + 1) * stride_) == 0) {
       used_slots_ = next + 1;
     } else {
       next = 0;
@@ -133,9 +147,8 @@ void LaneRing::BeginBlock() {
   Store(&block_header_->min_time, min_time_);
   Store(&block_header_->max_time, max_time_);
   Store(&block_header_->heap_start, heap_ == nullptr ? 0 : heap_->head);
-  const std::uint64_t unit = block_rows_ / 8;
   for (std::uint32_t i = 0; i < shape_->columns; ++i) {
-    auto* validity = reinterpret_cast<std::uint64_t*>(block_ + shape_->units[i] * unit);
+    auto* validity = reinterpret_cast<std::uint64_t*>(block_ + column_at_[i]);
     for (std::uint32_t word = 0; word < block_rows_ / 64; ++word) Store(validity + word, ~0ULL);
   }
   Store(&header()->first, first_);

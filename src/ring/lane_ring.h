@@ -22,15 +22,17 @@ struct TableShape {
   std::uint64_t bools = 0;  // one bit per column
   std::uint64_t texts = 0;
   std::array<ColumnType, kMaxColumns> types{};
+  std::array<std::uint8_t, kMaxColumns> kinds{};   // of cells that are stored as they stand; 255: none
   std::array<std::uint32_t, kMaxColumns> units{};  // where a column begins in a block
 };
 
-// A row as the columns want it.
+// A row as the columns want it. Most cells are that already, so only the others are in `bits`.
 struct PreparedRow {
   const Cell* cells;
   std::int64_t time_ns;
   std::uint64_t nulls;       // one bit per column
-  std::uint64_t heap;        // columns whose text goes to the heap
+  std::uint64_t changed;     // columns whose value is in `bits` and not in `cells`
+  std::uint64_t heap;        // of these, columns whose text goes to the heap
   std::uint64_t heap_bytes;  // of these, as entries
   std::uint64_t bits[kMaxColumns];
 };
@@ -73,6 +75,8 @@ class LaneRing {
   static constexpr std::uint64_t kHeapGrowth = 4;
   static constexpr std::size_t kMaxHeaps = 8;  // 64 KB, growing by 4, reach kMaxHeapBytes after six
 
+  static bool Has(std::uint64_t columns, std::uint32_t column) { return (columns >> column & 1) != 0; }
+
   LaneHeader* header() const { return segment_.At<LaneHeader>(0); }
   BlockHeader* block_header(std::uint32_t slot) const {
     return segment_.At<BlockHeader>(sizeof(LaneHeader)) + slot;
@@ -109,6 +113,7 @@ class LaneRing {
   std::uint32_t used_slots_ = 0;  // blocks that have memory
   std::uint64_t written_ = 0;
   std::uint64_t overwritten_ = 0;
+  std::array<std::uint32_t, kMaxColumns> column_at_{};  // in a block
 
   Heap* heap_ = nullptr;  // the current one
   std::array<Heap, kMaxHeaps> heaps_{};

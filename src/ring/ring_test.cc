@@ -152,31 +152,32 @@ TEST(Ring, ChangesItsLimitWhileTheOldRowsStayUntilTheNewOnesNeedTheRoom) {
 }
 
 TEST(Ring, LongTextsPushOutTheOldestRowsWhenTheHeapIsFull) {
-  const auto arena = MakeArena(8U << 20);
+  const auto arena = MakeArena(2U << 20);
   Table* table = MakeTable(arena.get(), Numbers(10'000));
   Reader reader = OpenReader(arena->fd());
-  std::string text(100'000, 'x');
+  std::string text(20'000, 'x');
   for (int n = 0; n < 300; ++n) {
     text[0] = static_cast<char>('a' + n % 26);
     WriteNumbers(table, n, n + 1, text);
+    if (n % 10 != 0) continue;
     const std::vector<std::string> texts = ReadTexts(&reader, "test.numbers", 2);
     const TableCounters counters = testing::FindTable(&reader, "test.numbers").counters;
     ASSERT_FALSE(texts.empty());
     ASSERT_EQ(texts.size(), counters.written - counters.overwritten);
     ASSERT_TRUE(texts.back() == text);
-    ASSERT_LE(arena->allocated_bytes(), 8U << 20);
+    ASSERT_LE(arena->allocated_bytes(), 2U << 20);
   }
   EXPECT_GT(testing::FindTable(&reader, "test.numbers").counters.overwritten, 100U);
 }
 
 TEST(Ring, ManyDifferentNamesDoNotTakeTheDictionaryFromOtherColumns) {
   const auto arena = MakeArena();
-  Table* table = MakeTable(arena.get(), Numbers(100'000));
+  Table* table = MakeTable(arena.get(), Numbers(20'000));
   Reader reader = OpenReader(arena->fd());
-  for (int n = 0; n < 100'000; ++n) WriteNumbers(table, n, n + 1, "request-" + std::to_string(n));
+  for (int n = 0; n < 20'000; ++n) WriteNumbers(table, n, n + 1, "request-" + std::to_string(n));
   const std::vector<std::string> texts = ReadTexts(&reader, "test.numbers", 2);
-  ASSERT_EQ(texts.size(), 100'000U);
-  for (int n = 0; n < 100'000; ++n) ASSERT_EQ(texts[n], "request-" + std::to_string(n));
+  ASSERT_EQ(texts.size(), 20'000U);
+  for (int n = 0; n < 20'000; ++n) ASSERT_EQ(texts[n], "request-" + std::to_string(n));
 
   Table* other = MakeTable(
       arena.get(),

@@ -15,6 +15,22 @@ namespace {
 
 constexpr int kCloseTries = 1000;
 
+// Of the cells that a column takes as they are. Text never is: it has to be put somewhere first.
+std::uint8_t KindOf(ColumnType type) {
+  switch (type) {
+    case ColumnType::kInt64:
+      return static_cast<std::uint8_t>(Cell::Kind::kInt64);
+    case ColumnType::kDouble:
+      return static_cast<std::uint8_t>(Cell::Kind::kDouble);
+    case ColumnType::kBool:
+      return static_cast<std::uint8_t>(Cell::Kind::kBool);
+    case ColumnType::kTimestamp:
+      return static_cast<std::uint8_t>(Cell::Kind::kTimestamp);
+    default:
+      return 255;  // no cell has it
+  }
+}
+
 }  // namespace
 
 Table::Table(TableOptions options, std::uint32_t id, SegmentFile* file, Dictionary* dictionary,
@@ -30,6 +46,7 @@ Table::Table(TableOptions options, std::uint32_t id, SegmentFile* file, Dictiona
   for (std::uint32_t i = 0; i < shape_.columns; ++i) {
     const ColumnType type = options_.columns[i].type;
     shape_.types[i] = type;
+    shape_.kinds[i] = KindOf(type);
     shape_.units[i] = shape_.total_units;
     shape_.total_units += ColumnUnits(type);
     if (type == ColumnType::kBool) shape_.bools |= 1ULL << i;

@@ -32,13 +32,17 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  // One row: cells[i] is for column i, columns behind `count` become NULL. A NULL in column 0 means
+  // One row: cells[i] is for column i, columns from `count` on become NULL. A NULL in column 0 means
   // now. Integers are accepted where a double or timestamp is wanted, bools where an integer is,
   // strings and bytes for each other; everything else of the wrong type refuses the row.
   //
   // Thread-safe, wait-free, no lock and no allocation; async-signal-safe. System calls only when a
   // lane, a block or the dictionary grows.
-  WriteStatus Write(const Cell* cells, std::uint32_t count);
+  WriteStatus Write(const Cell* cells, std::uint32_t count) {
+    return WriteSet(cells, count < kMaxColumns ? (1ULL << count) - 1 : ~0ULL);
+  }
+  // The same with one bit for each cell that is there; the others are not looked at.
+  WriteStatus WriteSet(const Cell* cells, std::uint64_t set);
 
   // From the next rows on. A lane of the old size is readable until the new one begins to
   // overwrite, then it goes. Any thread but a signal handler's.
@@ -46,7 +50,6 @@ class Table {
 
   const std::string& name() const { return options_.name; }
   const std::vector<Column>& columns() const { return options_.columns; }
-  std::uint32_t column_count() const { return shape_.columns; }
 
  private:
   friend class Arena;
@@ -72,7 +75,8 @@ class Table {
   // Writes the schema and makes the first lane. 0 or an errno.
   int Open();
 
-  bool Prepare(const Cell* cells, std::uint32_t count, PreparedRow* row);
+  bool Prepare(const Cell* cells, std::uint64_t set, PreparedRow* row);
+  bool PrepareCell(std::uint32_t column, PreparedRow* row);
   bool PrepareText(std::uint32_t column, PreparedRow* row);
   Lane* TakeLane();
   Lane* TakeOtherLane(std::atomic<std::uint8_t>* hint);
@@ -110,25 +114,28 @@ class Table {
 //   row.Commit();
 class RowWriter {
  public:
-  explicit RowWriter(Table& table) : table_(table) {
-    for (std::uint32_t i = 0; i < table.column_count(); ++i) cells_[i].kind = Cell::Kind::kNull;
+  explicit RowWriter(Table& table) : table_(table) {}
+
+  // REQUIRES: column < table.columns().size(). What is not set is NULL, or now for column 0.
+  void Set(std::uint32_t column, Cell cell) {
+    cells_[column] = cell;
+    set_ |= 1ULL << column;
   }
-
-  // REQUIRES: column < table.column_count(). What is not set is NULL, or now for column 0.
-  void SetTime(std::int64_t ns) { cells_[0] = Cell::Timestamp(ns); }
-  void SetInt(std::uint32_t column, std::int64_t value) { cells_[column] = Cell::Int(value); }
-  void SetDouble(std::uint32_t column, double value) { cells_[column] = Cell::Double(value); }
-  void SetBool(std::uint32_t column, bool value) { cells_[column] = Cell::Bool(value); }
-  void SetTimestamp(std::uint32_t column, std::int64_t ns) { cells_[column] = Cell::Timestamp(ns); }
+  void SetTime(std::int64_t ns) { Set(0, Cell::Timestamp(ns)); }
+  void SetInt(std::uint32_t column, std::int64_t value) { Set(column, Cell::Int(value)); }
+  void SetDouble(std::uint32_t column, double value) { Set(column, Cell::Double(value)); }
+  void SetBool(std::uint32_t column, bool value) { Set(column, Cell::Bool(value)); }
+  void SetTimestamp(std::uint32_t column, std::int64_t ns) { Set(column, Cell::Timestamp(ns)); }
   // Borrowed until Commit().
-  void SetString(std::uint32_t column, std::string_view text) { cells_[column] = Cell::String(text); }
-  void SetBytes(std::uint32_t column, std::string_view bytes) { cells_[column] = Cell::Bytes(bytes); }
-  void SetNull(std::uint32_t column) { cells_[column].kind = Cell::Kind::kNull; }
+  void SetString(std::uint32_t column, std::string_view text) { Set(column, Cell::String(text)); }
+  void SetBytes(std::uint32_t column, std::string_view bytes) { Set(column, Cell::Bytes(bytes)); }
+  void SetNull(std::uint32_t column) { set_ &= ~(1ULL << column); }
 
-  WriteStatus Commit() { return table_.Write(cells_, table_.column_count()); }
+  WriteStatus Commit() { return table_.WriteSet(cells_, set_); }
 
  private:
   Table& table_;
+  std::uint64_t set_ = 0;
   Cell cells_[kMaxColumns];
 };
 

@@ -1,6 +1,4 @@
 // The hot half of Table: from cells to a row in a lane.
-#include <pthread.h>
-
 #include "base/clock.h"
 #include "ring/table.h"
 #include "ring/words.h"
@@ -11,42 +9,37 @@ namespace {
 // Without memory for another lane one is soon free again, unless its thread was put aside.
 constexpr int kTakeRounds = 8;
 
-inline std::uint64_t BitsOf(double value) {
-  std::uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
 // The cell as a value of the column, for every type but text. False when it does not fit.
 inline bool Convert(const Cell& cell, ColumnType type, std::uint64_t* bits) {
+  const Cell::Kind kind = cell.kind();
+  *bits = cell.bits();
   switch (type) {
     case ColumnType::kInt64:
-      *bits = static_cast<std::uint64_t>(cell.integer);
-      return cell.kind == Cell::Kind::kInt64 || cell.kind == Cell::Kind::kBool;
+      return kind == Cell::Kind::kInt64 || kind == Cell::Kind::kBool;
     case ColumnType::kTimestamp:
-      *bits = static_cast<std::uint64_t>(cell.integer);
-      return cell.kind == Cell::Kind::kTimestamp || cell.kind == Cell::Kind::kInt64;
+      return kind == Cell::Kind::kTimestamp || kind == Cell::Kind::kInt64;
     case ColumnType::kBool:
-      *bits = cell.integer != 0 ? 1 : 0;
-      return cell.kind == Cell::Kind::kBool;
+      return kind == Cell::Kind::kBool;
     case ColumnType::kDouble:
-      if (cell.kind == Cell::Kind::kDouble) {
-        *bits = BitsOf(cell.real);
-        return true;
-      }
-      *bits = BitsOf(static_cast<double>(cell.integer));
-      return cell.kind == Cell::Kind::kInt64;
+      if (kind == Cell::Kind::kInt64)
+        *bits = Cell::Double(static_cast<double>(static_cast<std::int64_t>(*bits))).bits();
+      return kind == Cell::Kind::kDouble || kind == Cell::Kind::kInt64;
     default:
       return false;
   }
 }
 
+// Different for every thread, without a call.
+inline std::uint64_t ThreadHash() {
+  return reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()) * 0x9e3779b97f4a7c15;
+}
+
 }  // namespace
 
-WriteStatus Table::Write(const Cell* cells, std::uint32_t count) {
+WriteStatus Table::WriteSet(const Cell* cells, std::uint64_t set) {
   if (!file_->guard().Armed()) return WriteStatus::kOff;
   PreparedRow row;
-  if (!Prepare(cells, count < shape_.columns ? count : shape_.columns, &row)) {
+  if (!Prepare(cells, set, &row)) {
     Add(&header_->refused, 1);
     return WriteStatus::kRefused;
   }
@@ -67,48 +60,58 @@ WriteStatus Table::Write(const Cell* cells, std::uint32_t count) {
   return WriteStatus::kDropped;
 }
 
-bool Table::Prepare(const Cell* cells, std::uint32_t count, PreparedRow* row) {
+bool Table::Prepare(const Cell* cells, std::uint64_t set, PreparedRow* row) {
   row->cells = cells;
+  row->changed = 1;
+  row->nulls = ~set & ~1ULL;
   row->heap = 0;
   row->heap_bytes = 0;
-  row->nulls = count < kMaxColumns ? ~0ULL << count : 0;
-  for (std::uint32_t i = 1; i < count; ++i) {
-    if (cells[i].kind == Cell::Kind::kNull) {
-      row->nulls |= 1ULL << i;
-    } else if ((shape_.texts >> i & 1) != 0) {
-      if (!PrepareText(i, row)) return false;
-    } else if (!Convert(cells[i], shape_.types[i], &row->bits[i])) {
-      return false;
-    }
+  const std::uint32_t columns = shape_.columns;
+  for (std::uint32_t i = 1; i < columns; ++i) {
+    if ((set >> i & 1) == 0) continue;
+    if (static_cast<std::uint8_t>(cells[i].kind()) != shape_.kinds[i] && !PrepareCell(i, row)) return false;
   }
   // Last, so that rows are stamped when they are written.
-  if (count == 0 || cells[0].kind == Cell::Kind::kNull) {
-    row->bits[0] = static_cast<std::uint64_t>(WallNs());
-  } else if (!Convert(cells[0], ColumnType::kTimestamp, &row->bits[0])) {
+  if ((set & 1) == 0 || cells[0].kind() == Cell::Kind::kNull) {
+    row->time_ns = WallNs();
+  } else if (std::uint64_t bits = 0; Convert(cells[0], ColumnType::kTimestamp, &bits)) {
+    row->time_ns = static_cast<std::int64_t>(bits);
+  } else {
     return false;
   }
-  row->nulls &= ~1ULL;
-  row->time_ns = static_cast<std::int64_t>(row->bits[0]);
+  row->bits[0] = static_cast<std::uint64_t>(row->time_ns);
   return true;
+}
+
+// A cell that is not the column's value as it stands.
+bool Table::PrepareCell(std::uint32_t column, PreparedRow* row) {
+  const Cell& cell = row->cells[column];
+  const std::uint64_t bit = 1ULL << column;
+  if (cell.kind() == Cell::Kind::kNull) {
+    row->nulls |= bit;
+    return true;
+  }
+  row->changed |= bit;
+  if ((shape_.texts & bit) == 0) return Convert(cell, shape_.types[column], &row->bits[column]);
+  return PrepareText(column, row);
 }
 
 bool Table::PrepareText(std::uint32_t column, PreparedRow* row) {
   const Cell& cell = row->cells[column];
-  if (cell.kind != Cell::Kind::kString && cell.kind != Cell::Kind::kBytes) return false;
-  if (cell.length <= kMaxInterned) {
+  if (cell.kind() != Cell::Kind::kString && cell.kind() != Cell::Kind::kBytes) return false;
+  if (cell.length() <= kMaxInterned) {
     row->bits[column] = dictionary_->Intern(cell.text(), &interned_bytes_[column]);
     if (row->bits[column] != Dictionary::kNone) return true;
   }
   row->heap |= 1ULL << column;
-  row->heap_bytes += EntryBytes(cell.length);
-  return cell.length <= kMaxValueBytes;
+  row->heap_bytes += EntryBytes(cell.length());
+  return cell.length() <= kMaxValueBytes;
 }
 
 // Null when every lane is busy and none can be added.
 Table::Lane* Table::TakeLane() {
-  // Addresses of threads differ in their upper bits only.
-  const std::uint64_t thread = static_cast<std::uint64_t>(pthread_self()) * 0x9e3779b97f4a7c15;
-  std::atomic<std::uint8_t>& hint = hints_[thread >> 58];
+  static_assert(kHints == 64);
+  std::atomic<std::uint8_t>& hint = hints_[ThreadHash() >> 58];
   Lane* lane = lanes_[hint.load(std::memory_order_relaxed)].load(std::memory_order_acquire);
   if (lane != nullptr && lane->TryTake()) return lane;
   return TakeOtherLane(&hint);

@@ -56,7 +56,7 @@ TEST(Values, ComeBackExactlyInEveryType) {
   EXPECT_FALSE(scan.Next(&batch));
 }
 
-TEST(Values, NullIsNullAndMissingCellsAreNull) {
+TEST(Values, NullIsNullAndCellsThatAreNotSetAreNull) {
   const auto arena = MakeArena();
   Table* table = MakeTable(arena.get(), AllTypes());
   ASSERT_EQ(RowWriter(*table).Commit(), WriteStatus::kWritten);
@@ -133,8 +133,9 @@ TEST(Values, TheSameShortTextIsKeptOnce) {
   const auto arena = MakeArena();
   Table* table = MakeTable(arena.get(), AllTypes());
   for (int i = 0; i < 10; ++i) {
+    const std::string text = "forward";
     RowWriter row(*table);
-    row.SetString(4, std::string("forward"));
+    row.SetString(4, text);
     ASSERT_EQ(row.Commit(), WriteStatus::kWritten);
   }
   Reader reader = OpenReader(arena->fd());
