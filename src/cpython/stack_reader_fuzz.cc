@@ -5,6 +5,8 @@
 #include "cpython/fuzz_patches.h"
 #include "cpython/stack_reader.h"
 #include "cpython/states.h"
+#include "cpython/tasks.h"
+#include "cpython/thread_names.h"
 
 namespace probing::cpython {
 namespace {
@@ -108,7 +110,7 @@ void ReadAll(FakePython& python) {
   const auto states = ReadStates(memory, python.location());
   StackReader reader(memory, python.location());
   const auto read = [&](RemoteAddress thread) {
-    Stack stack = reader.Read(thread, 100, 3);
+    Stack stack = reader.Read(thread, {.max_depth = 100, .attempts = 3});
     if (stack.torn && !stack.frames.empty()) std::abort();  // never a guess
     reader.BeginLocals();
     if (!stack.torn) reader.AddLocals(thread, 100, 3, stack);
@@ -118,6 +120,8 @@ void ReadAll(FakePython& python) {
   for (const InterpreterState& interpreter : *states) {
     (void)FindGilHolder(memory, python.location(), interpreter);
     for (const ThreadState& thread : interpreter.threads) read(thread.address);
+    (void)ReadThreadNames(memory, python.location(), interpreter.address);
+    (void)TaskReader(memory, python.location(), process::Maps::Of({}), reader).Read(interpreter);
     if (interpreter.threads.size() > 8) return;
   }
   (void)AreStill(memory, python.location(), *states, Changes::kAll);

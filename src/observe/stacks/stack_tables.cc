@@ -53,6 +53,7 @@ struct Place {
   const process::ThreadStatus* kernel;
   const cpython::Frame* frame;
   std::int64_t depth;
+  const std::string* task;
 };
 
 Value ValueOf(std::string_view column, const Place& at) {
@@ -63,14 +64,26 @@ Value ValueOf(std::string_view column, const Place& at) {
   if (column == "frame_type") return std::string("Python");
   if (column == "locals") return LocalsAsJson(*at.frame);
   if (column == "tid") return std::int64_t{at.thread->tid};
-  if (column == "thread_name") return OrNull(at.thread->name);
+  if (column == "thread_name") {
+    return OrNull(at.thread->python_name.empty() ? at.thread->name : at.thread->python_name);
+  }
   if (column == "has_gil") return at.thread->has_gil;
   if (column == "state") return std::string(process::StateName(at.kernel->state));
   if (column == "wait_channel") return OrNull(at.kernel->wait_channel);
+  if (column == "task") return OrNull(*at.task);
   return {};
 }
 
-void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, Rows& rows) {
+// Of the event loop that the thread runs; empty when there is none, or no task runs.
+std::string RunningTask(const cpython::Snapshot& snapshot, pid_t tid) {
+  for (const cpython::Task& task : snapshot.tasks) {
+    if (task.tid == tid && task.state == cpython::Task::State::kRunning) return task.name;
+  }
+  return "";
+}
+
+void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, const std::string& task,
+               Rows& rows) {
   process::ThreadStatus kernel;
   if (wanted.Has("state") || wanted.Has("wait_channel")) {
     auto status = process::ReadThreadStatus(pid, thread.tid);
@@ -80,7 +93,7 @@ void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, R
   for (const cpython::Frame& frame : thread.frames) {
     std::vector<Value> row;
     for (const std::string_view name : wanted.names())
-      row.push_back(ValueOf(name, {&thread, &kernel, &frame, depth}));
+      row.push_back(ValueOf(name, {&thread, &kernel, &frame, depth, &task}));
     rows.Add(std::move(row));
     ++depth;
   }
@@ -95,13 +108,14 @@ Result<Rows> ReadStacks(const table::Table& table, Threads which, const table::T
   Rows rows(table::TypesOf(table, columns));
   if (!process::IsAlive(pid)) return rows;  // what it left behind is in crash.stacks
   ASSIGN_OR_RETURN(cpython::Interpreter interpreter, cpython::Interpreter::Attach(pid));
-  cpython::ReadOptions options{.attempts = kAttempts, .locals = wanted.Has("locals")};
+  cpython::ReadOptions options{
+      .attempts = kAttempts, .locals = wanted.Has("locals"), .share_cpu = true, .tasks = wanted.Has("task")};
   if (which == Threads::kMain) {
     options.skip = [pid](const cpython::Thread& thread) { return thread.tid != pid; };
   }
   ASSIGN_OR_RETURN(const cpython::Snapshot snapshot, interpreter.Read(options));
   for (const cpython::Thread& thread : snapshot.threads) {
-    if (!thread.skipped) AddThread(wanted, pid, thread, rows);
+    if (!thread.skipped) AddThread(wanted, pid, thread, RunningTask(snapshot, thread.tid), rows);
   }
   return rows;
 }
