@@ -25,10 +25,12 @@ constexpr double kTitleWidth = 740;  // in columns of the small font; the button
 // Readable with and without a script, on light and dark pages.
 constexpr char kStyle[] =
     "text{font:11px ui-monospace,DejaVu Sans Mono,Menlo,Consolas,monospace;fill:#111}"
-    ".page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover rect{stroke:#111;stroke-width:1}"
+    "svg{background:#fff}.page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover "
+    "rect{stroke:#111;stroke-width:1}"
     ".caller{opacity:.45}.f.hit rect{fill:#d946ef}"
     ".button{cursor:pointer;fill:#0b5fd0;text-decoration:underline}"
-    "@media(prefers-color-scheme:dark){text{fill:#eee}.page{fill:#17181a}.quiet{fill:#aaa}"
+    "@media(prefers-color-scheme:dark){text{fill:#eee}svg{background:#17181a}.page{fill:#17181a}.quiet{fill:#"
+    "aaa}"
     ".f:hover rect{stroke:#eee}.f.hit rect{fill:#a21caf}.button{fill:#7db4ff}}";
 
 std::string Number(double value) {

@@ -17,42 +17,65 @@ std::string Demangle(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
+namespace {
+
+// Takes what begins with an opening bracket up to its closing one; all of it when there is none.
+void SkipBrackets(std::string_view& rest, char open, char close) {
+  int depth = 0;
+  for (std::size_t at = 0; at < rest.size(); ++at) {
+    if (rest[at] == open) ++depth;
+    // "->" closes nothing.
+    if (rest[at] == close && !(at > 0 && rest[at - 1] == '-') && --depth == 0) {
+      rest.remove_prefix(at + 1);
+      return;
+    }
+  }
+  rest = {};
+}
+
+bool Take(std::string_view& rest, std::string_view word) {
+  if (!rest.starts_with(word)) return false;
+  rest.remove_prefix(word.size());
+  return true;
+}
+
+// What follows "operator": "()", "<<", "new", "bool"...
+std::string TakeOperator(std::string_view& rest) {
+  if (Take(rest, "()")) return "()";
+  std::size_t size = rest.find_first_not_of("<>=!+-*/%^&|~,[]");
+  size = std::min(size, rest.size());
+  if (size == 0) size = std::min(rest.find_first_of("(<"), rest.size());
+  std::string symbol(rest.substr(0, size));
+  rest.remove_prefix(size);
+  if (rest.starts_with(" <")) rest.remove_prefix(1);  // "operator<< <int>"
+  return symbol;
+}
+
+}  // namespace
+
 std::string ShortName(const std::string& demangled) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)";
   std::string name;
-  int depth = 0;  // within template arguments
-  for (std::size_t at = 0; at < demangled.size(); ++at) {
-    const std::string_view rest = std::string_view(demangled).substr(at);
-    const bool is_operator = name.ends_with("operator") || name.ends_with("operator-") ||
-                             name.ends_with("operator<") || name.ends_with("operator>");
-    if (depth == 0 && rest.starts_with(kAnonymous)) {
-      at += kAnonymous.size() + 1;  // and the colons behind it
-    } else if (depth == 0 && rest.starts_with("operator()")) {
-      name += "operator()";
-      at += std::string_view("operator()").size() - 1;
-    } else if (rest.front() == '<' && !is_operator) {
-      if (depth++ == 0) name += "<...>";
-    } else if (rest.front() == '>' && depth > 0) {
-      --depth;
-    } else if (depth > 0) {
-      continue;
-    } else if (rest.front() == '(' && !name.empty()) {
-      // Parameters; a lambda and what is in a function go on behind theirs.
-      int open = 0;
-      std::size_t end = at;
-      for (; end < demangled.size(); ++end) {
-        if (demangled[end] == '(') ++open;
-        if (demangled[end] == ')' && --open == 0) break;
-      }
-      const std::size_t inner = std::min(end + 1, demangled.size());
-      const std::size_t go_on = demangled.find("::", inner);
-      if (go_on == std::string::npos || go_on > inner + std::string_view(" const").size()) break;
-      at = go_on - 1;
-    } else if (rest.front() == ' ' && !is_operator && !name.ends_with("operator new") &&
-               !name.ends_with("operator delete") && rest.find('(') != std::string_view::npos) {
+  std::string_view rest = demangled;
+  while (!rest.empty()) {
+    const bool at_start = name.empty() || name.ends_with(':');
+    if (Take(rest, "(anonymous namespace)::") || Take(rest, "decltype(auto) ")) continue;
+    if (at_start && Take(rest, "operator")) {
+      name += "operator" + TakeOperator(rest);
+    } else if (rest.starts_with("{lambda(")) {
+      SkipBrackets(rest, '{', '}');
+      name += "{lambda}";
+    } else if (rest.front() == '<') {
+      SkipBrackets(rest, '<', '>');
+      name += "<...>";
+    } else if (rest.front() == '(') {
+      SkipBrackets(rest, '(', ')');
+      (void)Take(rest, " const");
+      if (!rest.starts_with("::")) break;  // what is within a function goes on behind its parameters
+    } else if (Take(rest, " ")) {
       name.clear();  // what it returns
     } else {
       name += rest.front();
+      rest.remove_prefix(1);
     }
   }
   return name.empty() ? demangled : name;
