@@ -12,7 +12,7 @@ class Config(object):
     """
 
     def _ask(self, *fields):
-        path = _library.socket_path()
+        path = _library.wait_for_socket()
         if path is None:
             raise RuntimeError(
                 "process %d has no probe: load one with probing.load(), or start the program with PROBING=1"

@@ -4,6 +4,7 @@ import os
 import sys
 
 RUNTIME_PARENTS = ("/tmp", "/dev/shm", "/var/tmp")  # where probes have their sockets
+SOCKET_SECONDS = 2
 
 _handle = None  # what dlopen returned, when it was us who loaded the probe
 
@@ -29,6 +30,19 @@ def socket_path(pid=None):
         if os.path.exists(path):
             return path
     return None
+
+
+def wait_for_socket():
+    """The same for this process. A probe that was just loaded gets a moment to make it."""
+    import time
+
+    deadline = time.monotonic() + SOCKET_SECONDS
+    while True:
+        path = socket_path()
+        loaded = _handle is not None and _call("probing_active")
+        if path is not None or not loaded or time.monotonic() > deadline:
+            return path
+        time.sleep(0.001)
 
 
 def _call(name):

@@ -191,8 +191,24 @@ Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& lib
                "check that the library fits the target's C library"};
 }
 
+// A name under which no library was loaded yet: for one that it knows, the loader takes what is there
+// already. A probe that had to stay mapped after its eject still has the name that its descriptor had.
+std::string UnusedPath(std::uint64_t fd, std::size_t copies) {
+  constexpr std::size_t kMostCopies = 8;  // what the stub has room for; then names repeat
+  std::string path = "/proc/self/fd/";
+  for (std::size_t i = 0; i < copies % kMostCopies; ++i) path += "./";
+  return path + std::to_string(fd);
+}
+
+std::size_t CountCopies(const process::Maps& maps) {
+  const std::string path = "/memfd:" + std::string(kMemfdName);
+  const auto objects = maps.Objects();
+  return static_cast<std::size_t>(std::count_if(
+      objects.begin(), objects.end(), [&](const auto& object) { return object.path.starts_with(path); }));
+}
+
 Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, const Parcel& parcel,
-                         const std::string& library_path, const Deadline& deadline) {
+                         const std::string& library_path, std::size_t copies, const Deadline& deadline) {
   ASSIGN_OR_RETURN(const std::uint64_t fd,
                    helper.Syscall(SYS_memfd_create, {helper.name().address, MemfdFlags()}, deadline));
   const auto close_remote = [&](Error error) {
@@ -215,7 +231,8 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   call.stub_address = *stub;
   call.mailbox_offset = parcel.mailbox_offset;
   call.fd = fd;
-  std::snprintf(call.path, sizeof(call.path), "/proc/self/fd/%llu", static_cast<unsigned long long>(fd));
+  const std::string name = UnusedPath(fd, copies);
+  std::snprintf(call.path, sizeof(call.path), "%s", name.c_str());
   RETURN_IF_ERROR(helper.Run(call));
   return AwaitAnswer(memfd.get(), parcel, library_path, deadline);
 }
@@ -234,7 +251,8 @@ Result<Report> Enter(const Options& options) {
   ASSIGN_OR_RETURN(const Borrowed borrowed, StartHelper(options.pid, points, sleep_us, deadline));
   ASSIGN_OR_RETURN(const pid_t helper_tid, FindHelper(options.pid, threads_before, sleep_us, deadline));
   ASSIGN_OR_RETURN(Helper helper, Helper::Attach(options.pid, helper_tid, points, deadline));
-  RETURN_IF_ERROR(LoadLibrary(options.pid, helper, points, parcel, options.library_path, deadline));
+  RETURN_IF_ERROR(
+      LoadLibrary(options.pid, helper, points, parcel, options.library_path, CountCopies(maps), deadline));
 
   Report report;
   report.held_thread = borrowed.thread;

@@ -75,7 +75,7 @@ class Control {
         settings_(wire::Holder::kProbe) {
     (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
     FollowForks(settings_.GetFlag("probing.nested"));
-    pyapi::Recorder::Open(LimitsOf(settings_));
+    (void)pyapi::Recorder::Open(LimitsOf(settings_));
   }
 
   void Accept();
@@ -117,7 +117,8 @@ bool Control::Serve() {
   while (!leaving_) {
     std::vector<pollfd> fds{{listener_.socket.get(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& client : clients_) {
-      fds.push_back({client->fd(), static_cast<short>(client->has_outgoing() ? POLLIN | POLLOUT : POLLIN), 0});
+      fds.push_back(
+          {client->fd(), static_cast<short>(client->has_outgoing() ? POLLIN | POLLOUT : POLLIN), 0});
     }
     if (poll(fds.data(), fds.size(), NextDeadlineMs()) < 0 && errno != EINTR) break;
     if (fds[1].revents != 0) OnEvaluationDone();
@@ -215,13 +216,14 @@ Message Control::Leave(std::uint32_t id) {
   StopEvaluation("cancelled");
   const pyapi::Evaluator::Left left = evaluator_.Release(kReleaseMs);
   released_ = left == kNothing;
-  pyapi::Recorder::Close(released_ ? pyapi::Recorder::Unused::kYes : pyapi::Recorder::Unused::kNo);
+  if (left != kNothing) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
   Message answer(id);
   if (left == kThread) {
     answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
   } else if (left == kFunction) {
-    answer.Set("note",
-               "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
+    answer.Set(
+        "note",
+        "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
   } else if (ThisOrigin() != Origin::kInjected) {
     answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
   }

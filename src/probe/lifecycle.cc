@@ -208,6 +208,8 @@ int probing_python(void) {
   // The probe's thread may not have come this far: the program is faster.
   probing::wire::Settings settings(probing::wire::Holder::kProbe);
   (void)settings.LoadEnvironment();
-  probing::pyapi::Recorder::Open(probing::probe::LimitsOf(settings));
+  if (probing::pyapi::Recorder::Open(probing::probe::LimitsOf(settings))) {
+    probing::probe::FollowForks(settings.GetFlag("probing.nested"));
+  }
   return probing::pyapi::PublishNative() ? 1 : 0;
 }

@@ -11,6 +11,7 @@
 #include "pyapi/hooks.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
+#include "pyapi/recorder.h"
 #include "pyapi/run_source.h"
 
 namespace probing::pyapi {
@@ -183,8 +184,10 @@ void Evaluator::MakeLiveTable() {
   }
   std::string names;
   for (const std::string& column : work_.columns) names += names.empty() ? column : "," + column;
-  PyObject* table = api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
-  PyObject* columns = api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
+  PyObject* table =
+      api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
+  PyObject* columns =
+      api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
   PyObject* rows = CallInterruptibly("live_rows", table, columns);
   result_.rows = EncodeLiveRows(*api_, *shape, rows);
   for (PyObject* object : {table, columns, rows}) {
@@ -246,7 +249,10 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   }
   if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
   const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
-  if (api_ == nullptr || nothing_there) return Left::kNothing;
+  if (api_ == nullptr || nothing_there) {
+    Recorder::Close(Recorder::Users::kNone);
+    return Left::kNothing;
+  }
   if (!api_->Usable()) return FunctionsAlive() ? Left::kFunction : Left::kNothing;
   auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
   if (!started.ok()) return Left::kThread;
@@ -256,6 +262,14 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   }
   pthread_join(*started, nullptr);
   return function_left_ ? Left::kFunction : Left::kNothing;
+}
+
+// With the GIL: who has just given our last function back has left our code, and nobody is in the
+// middle of a row.
+void Evaluator::CloseRecorder() {
+  using enum Recorder::Users;
+  function_left_ = FunctionsAlive();
+  Recorder::Close(!function_left_ ? kNone : (api_->HasGil() ? kOutside : kInside));
 }
 
 void* Evaluator::ReleaseThread(void* self) {
@@ -270,8 +284,7 @@ void* Evaluator::ReleaseThread(void* self) {
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }
-      // With the GIL: who has just given the last one back has left our code, too.
-      evaluator->function_left_ = FunctionsAlive();
+      if (removed) evaluator->CloseRecorder();
     }
     if (!removed) SleepUs(200);  // a thread of the job is inside of them
   }

@@ -68,7 +68,8 @@ class Evaluator {
   // The result, once. nullopt while it is not finished; an abandoned one gives no result.
   std::optional<Evaluation> Collect();
 
-  // Takes everything of ours out of the interpreter, if its lock can be had within `timeout_ms`.
+  // Takes everything of ours out of the interpreter and ends the recording, if the interpreter's lock
+  // can be had within `timeout_ms`.
   enum class Left : std::uint8_t {
     kNothing,
     kThread,    // the GIL did not come: a thread of ours waits for it, and our code must stay mapped
@@ -89,6 +90,7 @@ class Evaluator {
   void CallEvaluate();
   void MakeLiveTable();
   PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second);
+  void CloseRecorder();
   void Wake() const;
 
   const int wake_fd_;

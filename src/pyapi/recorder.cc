@@ -53,7 +53,7 @@ std::vector<ring::Column> DeclaredColumns(std::string_view name) {
 Result<ring::Arena*> TheArena() {
   if (TheState().arena == nullptr) {
     ASSIGN_OR_RETURN(state->arena, ring::Arena::Create({.max_memory = limits.max_memory}));
-    struct stat made {};
+    struct stat made{};
     fstat(state->arena->fd(), &made);
     arena_device = made.st_dev;
     arena_inode = made.st_ino;
@@ -65,12 +65,13 @@ Result<ring::Arena*> TheArena() {
 
 std::atomic<std::uint64_t> Recorder::generation_{1};
 
-void Recorder::Open(const Limits& new_limits) {
+bool Recorder::Open(const Limits& new_limits) {
   const Locked lock;
-  if (recording) return;
+  if (recording) return false;
   limits = new_limits;
   recording = true;
   generation_.fetch_add(1);
+  return true;
 }
 
 void Recorder::SetLimits(const Limits& new_limits) {
@@ -84,17 +85,15 @@ void Recorder::SetLimits(const Limits& new_limits) {
   }
 }
 
-void Recorder::Close(Unused unused) {
+void Recorder::Close(Users users) {
   const Locked lock;
   recording = false;
   generation_.fetch_add(1);
   if (state == nullptr) return;
   if (state->arena != nullptr) state->arena->Close();
-  if (unused == Unused::kYes) {
-    delete std::exchange(state, nullptr);
-  } else {
-    (void)state->arena.release();  // somebody may be on his way out of it
-  }
+  if (users == Users::kInside) (void)state->arena.release();
+  state->arena.reset();
+  if (users == Users::kNone) delete std::exchange(state, nullptr);
 }
 
 Result<TableHandle*> Recorder::FindTable(std::string_view name, std::vector<ring::Column> columns) {
@@ -161,7 +160,7 @@ void Recorder::AfterForkInParent() { pthread_mutex_unlock(&mutex); }
 void Recorder::InForkedChild(Follow follow) {
   if (state != nullptr && state->arena != nullptr) {
     // A job that closes all it does not know may have a file of its own by that number.
-    struct stat found {};
+    struct stat found{};
     const int fd = state->arena->fd();
     if (fstat(fd, &found) == 0 && found.st_ino == arena_inode && found.st_dev == arena_device) close(fd);
     (void)state->arena.release();  // its memory is not mapped here, and its locks are anybody's

@@ -45,17 +45,18 @@ class Recorder {
     std::uint64_t table_rows = 10'000;
   };
 
-  // Rows are taken from now on. Without effect when they are already.
-  static void Open(const Limits& limits);
+  // Rows are taken from now on. False, and without effect, when they are already.
+  static bool Open(const Limits& limits);
   // Of what is recorded already, too.
   static void SetLimits(const Limits& limits);
 
   // No more rows are taken and the memory goes back to the system.
-  enum class Unused : std::uint8_t {
-    kNo,   // a thread may be inside of Write(): its objects are left behind
-    kYes,  // nobody has a TableHandle any more: everything goes
+  enum class Users : std::uint8_t {
+    kInside,   // a thread may be inside of Write(): what it looks at is left behind
+    kOutside,  // none is, but somebody has a TableHandle, which stays
+    kNone,     // nobody has one: everything goes
   };
-  static void Close(Unused unused);
+  static void Close(Users users);
 
   // The handle of a table; the same one for the same name. Other columns than before are an error,
   // as are those of a declared table (table/registry.h). Without columns the declared ones are
@@ -82,8 +83,8 @@ class Recorder {
 };
 
 inline ring::WriteStatus TableHandle::Write(const ring::Cell* cells, std::uint32_t count) {
-  const bool current = generation_.load(std::memory_order_acquire) ==
-                       Recorder::generation_.load(std::memory_order_acquire);
+  const bool current =
+      generation_.load(std::memory_order_acquire) == Recorder::generation_.load(std::memory_order_acquire);
   ring::Table* table = current ? table_.load(std::memory_order_relaxed) : Recorder::Renew(*this);
   return table == nullptr ? ring::WriteStatus::kOff : table->Write(cells, count);
 }

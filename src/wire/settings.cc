@@ -24,8 +24,9 @@ constexpr std::array kSettings{
             "how much memory all tables of a target may take"},
     Setting{"probing.table_rows", kProbe, kCount, "10000", 1, 1 << 30, "",
             "how many rows each table keeps; then the oldest are overwritten"},
-    Setting{"probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers", 0, 0, "gc|exceptions|loggers",
-            "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
+    Setting{
+        "probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers", 0, 0, "gc|exceptions|loggers",
+        "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
@@ -110,7 +111,8 @@ std::optional<std::string> CanonicalNumber(const Setting& setting, std::string_v
   const double number = quantity->number * *factor;
   // Written so that a NaN is outside.
   if (!(number >= setting.minimum && number <= setting.maximum)) return std::nullopt;
-  if (setting.type == kCount && number != static_cast<double>(static_cast<std::int64_t>(number))) return std::nullopt;
+  if (setting.type == kCount && number != static_cast<double>(static_cast<std::int64_t>(number)))
+    return std::nullopt;
   return setting.type == kSeconds ? NumberText(number) : std::to_string(static_cast<std::int64_t>(number));
 }
 

@@ -5,7 +5,6 @@
 //
 // With `hold` it gets the rings, says "ready" and waits for the end of its input first: the target
 // may die meanwhile. Live tables: ring_dump PID live TABLE COLUMN… prints the encoded rows as hex.
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -49,8 +48,8 @@ std::string Number(double value) {
   if (std::isnan(value)) return "NaN";  // as Python's json reads it
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   char text[40];
-  const int size = std::snprintf(text, sizeof(text), "%.17g", value);
-  return std::string(text, static_cast<std::size_t>(size)) + (value == std::floor(value) && size < 18 ? "e0" : "");
+  std::snprintf(text, sizeof(text), "%.17e", value);
+  return text;
 }
 
 std::string Value(const ring::Batch& batch, std::size_t column, std::size_t row, ring::ColumnType type) {
@@ -84,11 +83,12 @@ void Dump(ring::Reader& reader, const ring::TableInfo& table) {
       std::puts((line + "}}").c_str());
     }
   }
-  std::printf("%s\"written\": %llu, \"overwritten\": %llu, \"dropped\": %llu, \"refused\": %llu, \"closed\": %s}\n",
-              head.c_str(), static_cast<unsigned long long>(table.counters.written),
-              static_cast<unsigned long long>(table.counters.overwritten),
-              static_cast<unsigned long long>(table.counters.dropped),
-              static_cast<unsigned long long>(table.counters.refused), reader.closed() ? "true" : "false");
+  std::printf(
+      "%s\"written\": %llu, \"overwritten\": %llu, \"dropped\": %llu, \"refused\": %llu, \"closed\": %s}\n",
+      head.c_str(), static_cast<unsigned long long>(table.counters.written),
+      static_cast<unsigned long long>(table.counters.overwritten),
+      static_cast<unsigned long long>(table.counters.dropped),
+      static_cast<unsigned long long>(table.counters.refused), reader.closed() ? "true" : "false");
 }
 
 int Fail(const Error& error) {
