@@ -1,5 +1,7 @@
 #include "pyapi/live_table.h"
 
+#include <bit>
+
 #include "pyapi/cells.h"
 #include "pyapi/columns.h"
 #include "table/registry.h"
@@ -9,16 +11,16 @@ namespace probing::pyapi {
 namespace {
 
 table::Value ToValue(const ring::Cell& cell) {
-  switch (cell.kind) {
+  switch (cell.kind()) {
     case ring::Cell::Kind::kNull:
       return {};
     case ring::Cell::Kind::kInt64:
     case ring::Cell::Kind::kTimestamp:
-      return cell.integer;
+      return static_cast<std::int64_t>(cell.bits());
     case ring::Cell::Kind::kDouble:
-      return cell.real;
+      return std::bit_cast<double>(cell.bits());
     case ring::Cell::Kind::kBool:
-      return cell.integer != 0;
+      return cell.bits() != 0;
     case ring::Cell::Kind::kString:
     case ring::Cell::Kind::kBytes:
       return std::string(cell.text());

@@ -51,7 +51,7 @@ void Fill(ring::Table& table, int rows) {
   using ring::Cell;
   std::vector<std::string> names;
   for (int i = 0; i < 50; ++i) names.push_back("model.layers." + std::to_string(i) + ".attention.forward");
-  std::vector<Cell> row(table.column_count(), Cell::Null());
+  std::vector<Cell> row(static_cast<std::uint32_t>(table.columns().size()), Cell::Null());
   const std::int64_t now_ns = WallNs();
   for (int i = 0; i < rows; ++i) {
     row[0] = Cell::Timestamp(now_ns - (rows - i) * 1000);
@@ -59,7 +59,7 @@ void Fill(ring::Table& table, int rows) {
     row[2] = Cell::Int(i % 50);
     row[5] = Cell::String(names[static_cast<std::size_t>(i % 50)]);
     row[11] = Cell::Double(i % 100 * 0.01);
-    table.Write(row.data(), table.column_count());
+    table.Write(row.data(), static_cast<std::uint32_t>(table.columns().size()));
   }
 }
 

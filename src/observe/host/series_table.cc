@@ -52,13 +52,13 @@ Result<SeriesTable> SeriesTable::Add(ring::Arena& arena, std::string_view table,
 
 void SeriesTable::Write(std::int64_t time_ns, std::span<const ring::Cell> cells) {
   std::array<ring::Cell, ring::kMaxColumns> row;
-  const std::uint32_t width = table_->column_count();
+  const auto width = static_cast<std::uint32_t>(table_->columns().size());
   std::fill_n(row.begin(), width, ring::Cell::Null());
   row[0] = ring::Cell::Timestamp(time_ns);
   std::deque<std::string> repaired;  // keeps addresses
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     ring::Cell cell = cells[i];
-    if (cell.kind == ring::Cell::Kind::kString && !table::IsUtf8(cell.text())) {
+    if (cell.kind() == ring::Cell::Kind::kString && !table::IsUtf8(cell.text())) {
       cell = ring::Cell::String(repaired.emplace_back(table::ToUtf8(cell.text())));
     }
     row[positions_[i]] = cell;
