@@ -96,27 +96,6 @@ void AddSamples(const flame::Profile& profile, Builder& rows) {
   }
 }
 
-void AddFlame(const flame::Profile& profile, Builder& rows) {
-  struct Sums {
-    std::int64_t samples = 0, on_cpu = 0, has_gil = 0, ns = 0;
-  };
-  std::map<flame::StackId, Sums> stacks;
-  for (const flame::Sample& sample : profile.samples()) {
-    Sums& sums = stacks[sample.stack];
-    sums.samples += sample.ticks;
-    sums.on_cpu += sample.on_cpu ? sample.ticks : 0;
-    sums.has_gil += sample.has_gil ? sample.ticks : 0;
-    sums.ns += profile.DurationNs(sample);
-  }
-  for (const auto& [stack, sums] : stacks) {
-    rows.Add({{"stack", Folded(profile, stack)},
-              {"samples", sums.samples},
-              {"weight", static_cast<double>(sums.ns) / 1e9},
-              {"on_cpu", sums.on_cpu},
-              {"has_gil", sums.has_gil}});
-  }
-}
-
 }  // namespace
 
 Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, const table::Target* target,
@@ -126,11 +105,9 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     AddTargets(state.targets, target, rows);
   } else if (table.name == "probing.config") {
     AddSettings(state.settings, rows);
-  } else if (table.name == "python.samples" || table.name == "python.flame") {
-    const bool folded = table.name == "python.flame";
-    state.sampling.Look(static_cast<pid_t>(target->pid), [&](const flame::Profile& profile) {
-      folded ? AddFlame(profile, rows) : AddSamples(profile, rows);
-    });
+  } else if (table.name == "python.samples") {
+    state.sampling.Look(static_cast<pid_t>(target->pid),
+                        [&](const flame::Profile& profile) { AddSamples(profile, rows); });
   } else {
     return Error{Code::kFailed, "nobody makes rows for " + std::string(table.name) + " yet", ""};
   }

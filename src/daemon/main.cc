@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "daemon/api.h"
 #include "daemon/log.h"
+#include "daemon/series.h"
+#include "observe/host/process_table.h"
 #include "observe/stacks/stack_tables.h"
 #include "query/worker.h"
 #include "server/http_server.h"
@@ -75,7 +77,7 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     const auto limit_ns =
         static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
     const std::int64_t now_ns = MonotonicNs();
-    if (server.running() > 0 || daemon.targets.live() > 0 || daemon.sampling.running() > 0)
+    if (server.running() > 0 || !daemon.targets.Shown().empty() || daemon.sampling.running() > 0)
       idle_since_ns = now_ns;
     idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
@@ -112,8 +114,9 @@ int Run() {
   SetLogLevel(settings.Get("probing.loglevel"));
 
   asio::io_context io(1);
-  Targets targets(io);
+  Targets targets(io, settings);
   Sampling sampling(io, targets);
+  Series series(io, targets, settings);
   Queries queries(io, targets, sampling, settings);
   Daemon daemon{io, targets, sampling, queries, settings, MonotonicNs(), [&io] { io.stop(); }};
   server::Router router;
@@ -122,6 +125,7 @@ int Run() {
   server.Serve(std::move(listener->socket));
   targets.Watch();
   sampling.Watch();
+  series.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -145,7 +149,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc == 2 && std::strcmp(argv[1], "--query-worker") == 0) {
-    return probing::query::RunWorker(probing::observe::StackSources());
+    auto sources = probing::observe::StackSources();
+    sources.push_back(probing::observe::MakeProcessSource());
+    return probing::query::RunWorker(std::move(sources));
   }
   if (argc > 1) {
     std::fputs(

@@ -30,7 +30,6 @@ namespace {
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
-constexpr auto kEndedShown = 60s;
 constexpr std::int64_t kRingsTimeoutMs = 200;
 
 std::string UserName(uid_t uid) {
@@ -82,7 +81,7 @@ const char* TargetStateName(TargetState state) {
   return "";
 }
 
-Targets::Targets(asio::io_context& io) : io_(io) {}
+Targets::Targets(asio::io_context& io, const wire::Settings& settings) : io_(io), settings_(settings) {}
 
 bool Targets::Knows(pid_t pid) const {
   const auto found = targets_.find(pid);
@@ -139,7 +138,9 @@ asio::awaitable<void> Targets::Bury(TargetPtr target) {
   }
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " ended");
   target->state = TargetState::kEnded;
-  co_await Sleep(io_, kEndedShown);
+  // Long enough for somebody to ask what happened.
+  co_await Sleep(io_, std::chrono::milliseconds(
+                          static_cast<std::int64_t>(settings_.GetNumber("probing.keep_ended") * 1000)));
   if (const auto again = targets_.find(target->pid); again != targets_.end() && again->second == target) {
     targets_.erase(again);
   }
@@ -202,6 +203,12 @@ asio::awaitable<void> Targets::FollowDirectories() {
       }
     }
   }
+}
+
+void Targets::AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd) {
+  const auto found = targets_.find(pid);
+  if (found == targets_.end() || found->second->start_ticks != start_ticks) return;
+  found->second->ring_fds.push_back(std::make_shared<const ScopedFd>(std::move(fd)));
 }
 
 void Targets::Forget(pid_t pid) { targets_.erase(pid); }

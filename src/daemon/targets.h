@@ -1,7 +1,7 @@
 // The probed processes probingd knows.
 //
 // One connection is held to each, so that its end is noticed at once; an ended target stays
-// in the list for a minute. Runs on the daemon's one thread.
+// in the list, with what it left, for probing.keep_ended. Runs on the daemon's one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "base/scoped_fd.h"
 #include "daemon/probe_link.h"
+#include "wire/settings.h"
 
 namespace probing::daemon {
 
@@ -50,7 +51,8 @@ struct Target {
 
 class Targets {
  public:
-  explicit Targets(boost::asio::io_context& io);
+  // `settings` outlives this.
+  Targets(boost::asio::io_context& io, const wire::Settings& settings);
 
   // Starts watching one process; does nothing if that is done already.
   Result<void> Attach(pid_t pid);
@@ -60,6 +62,9 @@ class Targets {
 
   // Follows the user's own socket directories from now on.
   void Watch();
+
+  // Another memory file with rows about this target, if it is still the one that was meant.
+  void AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd);
 
   // The probe was asked to leave: the target is no longer ours to list.
   void Forget(pid_t pid);
@@ -81,6 +86,7 @@ class Targets {
   bool Knows(pid_t pid) const;
 
   boost::asio::io_context& io_;
+  const wire::Settings& settings_;
   std::map<pid_t, TargetPtr> targets_;
   std::map<std::string, pid_t> pid_by_path_;  // so that a known probe is not woken by every look
 };

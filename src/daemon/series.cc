@@ -1,0 +1,103 @@
+#include "daemon/series.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <set>
+
+#include "daemon/log.h"
+#include "observe/host/crash_event.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr double kLookSeconds = 1;              // for new targets, when nothing is to be written
+constexpr std::uint64_t kMaxBytes = 64U << 20;  // for each target; used as it fills
+
+}  // namespace
+
+Series::Series(asio::io_context& io, Targets& targets, const wire::Settings& settings)
+    : io_(io), targets_(targets), settings_(settings), host_({}) {
+  if (observe::KeepsExitStatus()) return;
+  if (Result<observe::ProcConnector> connector = observe::ProcConnector::Open(); connector.ok()) {
+    connector_.emplace(std::move(*connector));
+  }
+}
+
+void Series::Watch() { asio::co_spawn(io_, Tick(), asio::detached); }
+
+asio::awaitable<void> Series::Tick() {
+  while (true) {
+    LookForTargets();
+    const double interval_s = settings_.GetNumber("probing.system.interval");
+    if (interval_s > 0) (void)host_.Tick();
+    asio::steady_timer timer(io_, std::chrono::milliseconds(static_cast<std::int64_t>(
+                                      (interval_s > 0 ? interval_s : kLookSeconds) * 1000)));
+    co_await timer.async_wait(kAwait);
+  }
+}
+
+void Series::LookForTargets() {
+  std::set<Identity> shown;
+  for (const Target* target : targets_.Shown()) {
+    const Identity identity(target->pid, target->start_ticks);
+    shown.insert(identity);
+    if (known_.contains(identity) || target->state == TargetState::kEnded) continue;
+    known_[identity] = nullptr;  // one try, whatever comes of it
+    if (const Result<void> begun = Begin(*target); !begun.ok()) {
+      Log(LogLevel::kWarn,
+          "nothing is written about target " + std::to_string(target->pid) + ": " + begun.error().message);
+    }
+  }
+  std::erase_if(known_, [&](const auto& entry) { return !shown.contains(entry.first); });
+}
+
+Result<void> Series::Begin(const Target& target) {
+  auto about = std::make_shared<About>();
+  about->command = target.command;
+  about->started_ns = target.started_ns;
+  ASSIGN_OR_RETURN(about->arena, ring::Arena::Create({.max_memory = kMaxBytes}));
+  RETURN_IF_ERROR(host_.Add(target.pid, *about->arena));
+  ScopedFd fd(fcntl(about->arena->fd(), F_DUPFD_CLOEXEC, 3));
+  if (!fd.valid()) return ErrnoError("duplicate the descriptor of a ring");
+  observe::ExitWatcherOptions options;
+  options.connector = connector_ ? &*connector_ : nullptr;
+  if (Result<observe::ExitWatcher> watcher = observe::ExitWatcher::Watch(target.pid, options); watcher.ok()) {
+    about->exit.emplace(std::move(*watcher));
+    asio::co_spawn(io_, AwaitEnd(about), asio::detached);
+  }
+  known_[{target.pid, target.start_ticks}] = about;
+  targets_.AddRing(target.pid, target.start_ticks, std::move(fd));
+  return {};
+}
+
+asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about) {
+  if (about->exit->fd() >= 0) {
+    asio::posix::stream_descriptor ended(io_, dup(about->exit->fd()));
+    (void)co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, kAwait);
+  }
+  std::optional<observe::HowItEnded> how;
+  while (!(how = about->exit->Check())) {  // kernels without pidfds are asked again and again
+    asio::steady_timer timer(io_, std::chrono::milliseconds(100));
+    co_await timer.async_wait(kAwait);
+  }
+  observe::EndedTarget target;
+  target.cmdline = about->command;
+  target.name = about->command.substr(0, about->command.find(' '));
+  target.started_ns = about->started_ns;
+  if (const Result<void> written = observe::WriteCrashEvent(*about->arena, *how, target); !written.ok()) {
+    Log(LogLevel::kWarn, "how " + target.name + " ended was not written: " + written.error().message);
+  }
+}
+
+}  // namespace probing::daemon

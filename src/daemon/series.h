@@ -1,0 +1,53 @@
+// What probingd writes about every target by itself: the system.* tables, and how it ended.
+//
+// Each target has a memory file of its own for that, beside the one of its probe, which is kept as
+// long as the target is listed. Runs on the daemon's thread.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "daemon/targets.h"
+#include "observe/host/exit_watcher.h"
+#include "observe/host/host_series.h"
+#include "observe/host/proc_connector.h"
+#include "ring/arena.h"
+#include "wire/settings.h"
+
+namespace probing::daemon {
+
+class Series {
+ public:
+  Series(boost::asio::io_context& io, Targets& targets, const wire::Settings& settings);
+
+  // From now on.
+  void Watch();
+
+ private:
+  using Identity = std::pair<pid_t, std::uint64_t>;  // pid and when it started
+  struct About {
+    std::unique_ptr<ring::Arena> arena;
+    std::optional<observe::ExitWatcher> exit;
+    std::string command;
+    std::int64_t started_ns = 0;
+  };
+
+  boost::asio::awaitable<void> Tick();
+  // Waits for the end of a process and writes down how it was.
+  boost::asio::awaitable<void> AwaitEnd(std::shared_ptr<About> about);
+  void LookForTargets();
+  Result<void> Begin(const Target& target);
+
+  boost::asio::io_context& io_;
+  Targets& targets_;
+  const wire::Settings& settings_;
+  observe::HostSeries host_;
+  std::optional<observe::ProcConnector> connector_;
+  std::map<Identity, std::shared_ptr<About>> known_;
+};
+
+}  // namespace probing::daemon
