@@ -27,6 +27,12 @@ class Cell {
 
   Kind kind() const { return static_cast<Kind>(meta_ & 0xff); }
   std::uint64_t bits() const { return bits_; }  // as a column holds them, except for text
+  std::int64_t integer() const { return static_cast<std::int64_t>(bits_); }
+  double real() const {
+    double value;
+    std::memcpy(&value, &bits_, sizeof(value));
+    return value;
+  }
   std::uint64_t length() const { return meta_ >> 8; }
   std::string_view text() const { return {reinterpret_cast<const char*>(bits_), length()}; }
 

@@ -21,8 +21,7 @@ inline bool Convert(const Cell& cell, ColumnType type, std::uint64_t* bits) {
     case ColumnType::kBool:
       return kind == Cell::Kind::kBool;
     case ColumnType::kDouble:
-      if (kind == Cell::Kind::kInt64)
-        *bits = Cell::Double(static_cast<double>(static_cast<std::int64_t>(*bits))).bits();
+      if (kind == Cell::Kind::kInt64) *bits = Cell::Double(static_cast<double>(cell.integer())).bits();
       return kind == Cell::Kind::kDouble || kind == Cell::Kind::kInt64;
     default:
       return false;
