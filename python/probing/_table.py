@@ -3,7 +3,6 @@
 import sys
 
 from . import _native
-from ._record import time_ns
 
 TYPES = {int: "int64", float: "double", bool: "bool", str: "string", bytes: "bytes"}
 NAMES = {kind.__name__: kind for kind in TYPES}
@@ -38,10 +37,9 @@ def table(cls=None, name=None):
     functions = _native.find(now=True)
     if functions is not None:
         store.connect(functions)
-    names = [field for field, _ in fields]
     if "__init__" not in vars(cls):
-        cls.__init__ = _make_init(cls, names)
-    cls.save, cls.append_many = _make_methods(store, names)
+        cls.__init__ = _make_init(cls, [field for field, _ in fields])
+    cls.save, cls.append_many = _make_methods(store, fields)
     cls.__probing_table__ = store.name
     return cls
 
@@ -103,53 +101,50 @@ def _resolve(text, cls):
         return None
 
 
-def _make_init(cls, names):
-    def __init__(self, *args, **kwargs):
-        if len(args) > len(names):
-            raise TypeError("%s takes %d values; %d were given" % (cls.__name__, len(names), len(args)))
-        given = dict(zip(names, args))
-        for name, value in kwargs.items():
-            if name not in names or name in given:
-                raise TypeError("%s has no field %r, or it was given twice" % (cls.__name__, name))
-            given[name] = value
-        for name in names:
-            if name not in given and not hasattr(cls, name):
-                raise TypeError("%s needs a value for %r" % (cls.__name__, name))
-            setattr(self, name, given[name] if name in given else getattr(cls, name))
+def _define(source, scope):
+    """The function that `source` defines. Field names are identifiers, so they can be code."""
+    exec(source, scope)
+    return scope["defined"]
 
-    return __init__
+
+def _make_init(cls, names):
+    scope, parameters, optional = {}, ["self"], False
+    for name in names:
+        if hasattr(cls, name):
+            scope["default_" + name] = getattr(cls, name)
+            parameters.append("%s=default_%s" % (name, name))
+            optional = True
+        elif optional:
+            raise TypeError("%s.%s has no default but comes after one that has" % (cls.__name__, name))
+        else:
+            parameters.append(name)
+    body = "".join("    self.%s = %s\n" % (name, name) for name in names)
+    init = _define("def defined(%s):\n%s" % (", ".join(parameters), body), scope)
+    init.__name__, init.__qualname__ = "__init__", "%s.__init__" % cls.__qualname__
+    return init
 
 
 def _stamp(value):
-    """A time in ns from what a field `timestamp` may hold."""
-    return (
-        int(value.timestamp()) * 10**9 + value.microsecond * 1000 if hasattr(value, "microsecond") else value
-    )
+    """A time in ns from what a field for times may hold."""
+    if not hasattr(value, "microsecond"):
+        return value
+    return int(value.replace(microsecond=0).timestamp()) * 10**9 + value.microsecond * 1000
 
 
-def _make_methods(store, names):
-    own = [name for name in names if name != STAMP]
-    has_time = STAMP in names
-
-    def values_of(row):
-        values = [getattr(row, name) for name in own]
-        for i, value in enumerate(values):
-            if hasattr(value, "microsecond"):
-                values[i] = _stamp(value)
-        time = _stamp(getattr(row, STAMP)) if has_time else None
-        return [time_ns() if time is None else time] + values
-
-    def save(self):
-        """Adds this row to the table. Returns whether it was stored."""
-        values = values_of(self)
-        return store.append(*values) or store.again(*values)
+def _make_methods(store, fields):
+    """save() and append_many(); the values are taken by code made for these fields, which is fast."""
+    kinds = dict(fields)
+    values = ["stamp(row.timestamp)" if STAMP in kinds else "None"]
+    for name, kind in fields:
+        if name != STAMP:
+            values.append(("stamp(row.%s)" if kind == STAMP else "row.%s") % name)
+    values = ", ".join(values)
+    source = "def defined(row):\n    return store.append(%s) or store.again(%s)\n" % (values, values)
+    save = _define(source, {"store": store, "stamp": _stamp})
+    save.__name__, save.__doc__ = "save", "Adds this row to the table. Returns whether it was stored."
 
     def append_many(rows):
         """Adds many rows; returns how many were stored."""
-        stored = 0
-        for row in rows:
-            values = values_of(row)
-            stored += bool(store.append(*values) or store.again(*values))
-        return stored
+        return sum([bool(save(row)) for row in rows])
 
     return save, staticmethod(append_many)

@@ -37,8 +37,10 @@ constexpr std::size_t kMaxClients = 48;
 constexpr std::int64_t kInterruptGraceMs = 300;  // for KeyboardInterrupt to do its work
 constexpr std::int64_t kReleaseMs = 2000;
 constexpr std::int64_t kForkDelayUs = 50'000;
-constexpr std::int64_t kFirstLookMs = 100;
+constexpr std::int64_t kFirstLookMs = 100;  // when we came uninvited; else kSoonMs
+constexpr std::int64_t kSoonMs = 10;
 constexpr std::int64_t kLookEveryMs = 500;
+constexpr std::int64_t kSeldomMs = 60'000;
 
 // An evaluation somebody waits for: the one under way, or one behind it.
 struct Pending {
@@ -106,7 +108,8 @@ class Control {
   std::deque<Pending> queue_;       // behind it
   std::int64_t evaluations_ = 0;
   wire::Settings settings_;
-  Deadline look_after_hooks_ = Deadline::AfterMs(kFirstLookMs);
+  std::int64_t look_every_ms_ = ThisOrigin() == Origin::kInjected ? kFirstLookMs : kSoonMs;
+  Deadline look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
   std::string hooks_;  // as they are in place
   std::string hooks_under_way_;
   bool leaving_ = false;
@@ -298,15 +301,17 @@ void Control::StartNextEvaluation() {
 }
 
 // Puts the hooks in place once there is a Python, and has them look at what was imported since. Does
-// nothing and costs next to nothing while nothing has changed. The first look comes a little later
-// than we do: a short visit leaves the interpreter alone.
+// nothing and costs next to nothing while nothing has changed. After an injection the first look comes
+// a little later than we do: a short visit leaves the interpreter alone.
 void Control::LookAfterHooks() {
   if (leaving_ || !look_after_hooks_.passed()) return;
-  look_after_hooks_ = Deadline::AfterMs(kLookEveryMs);
-  if (evaluator_.busy()) return;
-  const std::string wanted(settings_.Get("probing.python.hooks"));
   const pyapi::PythonApi* python = pyapi::FindPython();
-  if (python == nullptr || !python->Usable()) return;
+  const bool usable = python != nullptr && python->Usable();
+  // Looking for a Python is dear. One that is not there yet is about to come, or never will.
+  look_every_ms_ = usable ? kLookEveryMs : std::min(2 * look_every_ms_, kSeldomMs);
+  look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
+  if (!usable || evaluator_.busy()) return;
+  const std::string wanted(settings_.Get("probing.python.hooks"));
   const bool in_place = wanted == hooks_ || (wanted == "none" && !pyapi::Hooks::Installed());
   if (in_place && !pyapi::Hooks::ModulesChanged(*python)) return;
   hooks_under_way_ = wanted;

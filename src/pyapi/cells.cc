@@ -111,7 +111,8 @@ bool ToBool(const PythonApi& api, PyObject* value, const ring::Column& column, C
   } else if (!DoubleValue(api, value, column, &number)) {
     return false;
   }
-  if (number != 0 && number != 1) return Raise(api, *api.PyExc_ValueError, column, "takes True, False, 0 or 1");
+  if (number != 0 && number != 1)
+    return Raise(api, *api.PyExc_ValueError, column, "takes True, False, 0 or 1");
   *cell = Cell::Bool(number != 0);
   return true;
 }
@@ -123,7 +124,8 @@ bool NotTooLong(const PythonApi& api, const ring::Column& column, std::ptrdiff_t
                    std::to_string(size) + " bytes or more");
 }
 
-bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell, Borrowed* borrowed) {
+bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell,
+            Borrowed* borrowed) {
   if (api.TypeOf(value) != api.PyUnicode_Type &&
       api.PyType_IsSubtype(api.TypeOf(value), api.PyUnicode_Type) == 0) {
     return RaiseType(api, value, column);
@@ -148,7 +150,8 @@ bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, C
 bool ToBytes(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell,
              Borrowed* borrowed) {
   PyObject* bytes = value;
-  if (api.TypeOf(value) != api.PyBytes_Type && api.PyType_IsSubtype(api.TypeOf(value), api.PyBytes_Type) == 0) {
+  if (api.TypeOf(value) != api.PyBytes_Type &&
+      api.PyType_IsSubtype(api.TypeOf(value), api.PyBytes_Type) == 0) {
     bytes = api.PyBytes_FromObject(value);  // bytearray, memoryview
     if (bytes == nullptr) return RaiseType(api, value, column);
     borrowed->Keep(bytes);

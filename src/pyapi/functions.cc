@@ -19,8 +19,8 @@ const PythonApi* python = nullptr;  // set before the first function exists
 void OnFunctionGone(PyObject*) { alive.fetch_sub(1); }
 
 bool RaiseTooMany(const TableHandle& table, std::ptrdiff_t count) {
-  const std::string message = table.name() + " has " + std::to_string(table.columns().size()) +
-                              " columns; " + std::to_string(count) + " values were given";
+  const std::string message = table.name() + " has " + std::to_string(table.columns().size()) + " columns; " +
+                              std::to_string(count) + " values were given";
   python->PyErr_SetString(*python->PyExc_TypeError, message.c_str());
   return false;
 }
@@ -54,7 +54,8 @@ PyObject* AppendTuple(PyObject* self, PyObject* arguments) {
   return AppendRow(self, values, count);
 }
 
-constexpr char kAppendDoc[] = "append(timestamp, *values) -> bool\n\nAdds a row; tells whether it was stored.";
+constexpr char kAppendDoc[] =
+    "append(timestamp, *values) -> bool\n\nAdds a row; tells whether it was stored.";
 PyMethodDef append_row{"append", reinterpret_cast<void*>(&AppendRow), kMethFastcall, kAppendDoc};
 PyMethodDef append_tuple{"append", reinterpret_cast<void*>(&AppendTuple), kMethVarargs, kAppendDoc};
 

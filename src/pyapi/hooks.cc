@@ -13,8 +13,8 @@
 namespace probing::pyapi {
 namespace {
 
-PyObject* names = nullptr;                   // the namespace of hooks.py
-std::atomic<PyObject*> modules{nullptr};     // sys.modules; a reference of ours
+PyObject* names = nullptr;                // the namespace of hooks.py
+std::atomic<PyObject*> modules{nullptr};  // sys.modules; a reference of ours
 std::atomic<std::ptrdiff_t> modules_seen{0};
 std::atomic<bool> look_again{false};
 
@@ -81,7 +81,8 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
   const PythonApi& api = *gc.api;
   PyObject* phase = api.PyTuple_GetItem(arguments, 0);
   PyObject* info = api.PyTuple_GetItem(arguments, 1);
-  const char* text = phase != nullptr && info != nullptr ? api.PyUnicode_AsUTF8AndSize(phase, nullptr) : nullptr;
+  const char* text =
+      phase != nullptr && info != nullptr ? api.PyUnicode_AsUTF8AndSize(phase, nullptr) : nullptr;
   if (text != nullptr && std::string_view(text) == "start") {
     gc.started_ns = MonotonicNs();
     gc.started_wall_ns = WallNs();

@@ -29,7 +29,8 @@ table::Value ToValue(const ring::Cell& cell) {
 }
 
 // A value that does not fit its column is NULL: one odd module must not hide all others.
-std::vector<table::Value> RowOf(const PythonApi& api, const std::vector<ring::Column>& columns, PyObject* row) {
+std::vector<table::Value> RowOf(const PythonApi& api, const std::vector<ring::Column>& columns,
+                                PyObject* row) {
   std::vector<table::Value> values;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     Borrowed borrowed(api);
@@ -72,7 +73,8 @@ Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring:
   if (api.TypeOf(rows) == api.PyUnicode_Type) {
     const char* text = api.PyUnicode_AsUTF8AndSize(rows, nullptr);
     api.PyErr_Clear();
-    return Error{Code::kFailed, "the table could not be made: " + std::string(text != nullptr ? text : ""), ""};
+    return Error{Code::kFailed, "the table could not be made: " + std::string(text != nullptr ? text : ""),
+                 ""};
   }
   std::vector<table::Type> types;
   for (const ring::Column& column : columns) types.push_back(Declared(column.type));

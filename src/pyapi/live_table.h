@@ -11,9 +11,11 @@
 namespace probing::pyapi {
 
 // The columns of a declared live table that the probe makes.
-Result<std::vector<ring::Column>> FindLiveTable(const std::string& table, const std::vector<std::string>& columns);
+Result<std::vector<ring::Column>> FindLiveTable(const std::string& table,
+                                                const std::vector<std::string>& columns);
 
 // What live_rows() of live.py returned, as table::Rows::Encode() writes it. Null is fine. With the GIL.
-Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring::Column>& columns, PyObject* rows);
+Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring::Column>& columns,
+                                   PyObject* rows);
 
 }  // namespace probing::pyapi

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "pyapi/functions.h"
-#include "pyapi/hooks.h"
 #include "pyapi/recorder.h"
 
 namespace probing::pyapi {
@@ -43,9 +42,9 @@ PyObject* BoolObject(bool value) {
 std::optional<ring::ColumnType> TypeByName(const std::string& name) {
   using Pair = std::pair<const char*, ring::ColumnType>;
   static constexpr std::array kTypes{
-      Pair{"int64", ring::ColumnType::kInt64},   Pair{"double", ring::ColumnType::kDouble},
-      Pair{"bool", ring::ColumnType::kBool},     Pair{"string", ring::ColumnType::kString},
-      Pair{"bytes", ring::ColumnType::kBytes},   Pair{"timestamp", ring::ColumnType::kTimestamp},
+      Pair{"int64", ring::ColumnType::kInt64}, Pair{"double", ring::ColumnType::kDouble},
+      Pair{"bool", ring::ColumnType::kBool},   Pair{"string", ring::ColumnType::kString},
+      Pair{"bytes", ring::ColumnType::kBytes}, Pair{"timestamp", ring::ColumnType::kTimestamp},
   };
   for (const auto& [known, type] : kTypes) {
     if (name == known) return type;
@@ -98,17 +97,10 @@ PyObject* Tid(PyObject*, PyObject*) { return python->PyLong_FromLongLong(syscall
 
 PyObject* Active(PyObject*, PyObject*) { return BoolObject(Recorder::Recording()); }
 
-PyObject* HookUp(PyObject*, PyObject* arguments) {
-  const auto words = python->PyTuple_Size(arguments) == 1 ? TextOf(python->PyTuple_GetItem(arguments, 0)) : std::nullopt;
-  if (!words) return Raise(*python->PyExc_TypeError, "hook_up(words) takes one str");
-  return BoolObject(Hooks::Configure(*python, *words));
-}
-
 std::array methods{
     PyMethodDef{"table", reinterpret_cast<void*>(&Table), kMethVarargs, "table(name, columns) -> append"},
     PyMethodDef{"tid", reinterpret_cast<void*>(&Tid), kMethNoargs, "tid() -> int"},
     PyMethodDef{"active", reinterpret_cast<void*>(&Active), kMethNoargs, "active() -> bool"},
-    PyMethodDef{"hook_up", reinterpret_cast<void*>(&HookUp), kMethVarargs, "hook_up(words) -> bool"},
 };
 
 }  // namespace

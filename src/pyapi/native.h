@@ -4,7 +4,6 @@
 //                                                that Probing declares
 //   tid() -> int                                 of this thread, as the kernel knows it
 //   active() -> bool                             whether rows are recorded
-//   hook_up(words) -> bool                       pyapi/hooks.h; already there is fine
 #pragma once
 
 #include "pyapi/python_api.h"

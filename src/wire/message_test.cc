@@ -116,7 +116,8 @@ TEST(CallForFd, GivesTheDescriptorThatCameWithTheAnswer) {
 
 TEST(CallForFd, ReportsWhatTheProbeSaysAndAMissingDescriptor) {
   auto [here, there] = SocketPair();
-  std::thread refusing = AnswerWithFd(there.get(), Message::Failure(1, {Code::kFailed, "no", ""}).Encode(), -1);
+  std::thread refusing =
+      AnswerWithFd(there.get(), Message::Failure(1, {Code::kFailed, "no", ""}).Encode(), -1);
   Result<ScopedFd> refused = CallForFd(here.get(), Message::Request(1, "rings"), 5000);
   refusing.join();
   ASSERT_FALSE(refused.ok());
