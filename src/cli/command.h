@@ -48,6 +48,7 @@ struct Command {
   std::string_view summary;  // one line of `probing --help`
   std::string_view example;  // shown by `probing NAME --help`
   TargetUse target = TargetUse::kNone;
+  bool target_may_have_ended = false;  // what it left is enough
   Arguments arguments = Arguments::kNone;
   std::vector<Option> options;
   // An option that takes the target's place, "--core"; with it, one argument may follow. "" for none.

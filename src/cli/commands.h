@@ -14,6 +14,7 @@ Command ListCommand();
 Command BacktraceCommand();
 Command QueryCommand();
 Command TablesCommand();
+Command MemoryCommand();
 Command FlamegraphCommand();
 Command RecordCommand();
 Command TopCommand();

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/target.h"
+#include "process/status.h"
 #include "wire/settings.h"
 
 namespace probing::cli {
@@ -155,6 +156,7 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
   }
   if (!slots.target.empty()) {
     ASSIGN_OR_RETURN(invocation.target, ParseTarget(slots.target));
+    if (!command.target_may_have_ended) RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
   }
   return invocation;
 }

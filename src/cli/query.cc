@@ -79,6 +79,7 @@ Command QueryCommand() {
       .summary = "Ask in SQL what was recorded, or what is going on now",
       .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
       .target = TargetUse::kOptional,
+      .target_may_have_ended = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},
                   {"--file", "FILE", "read the SQL from a file"},

@@ -43,6 +43,7 @@ Command TablesCommand() {
           .summary = "List the tables that can be queried, or the columns of one",
           .example = "probing tables python.torch_trace",
           .target = TargetUse::kOptional,
+          .target_may_have_ended = true,
           .arguments = Arguments::kOne,
           .options = {{"TABLE", "", "show the columns of this table"}, {"--json", "", "print JSON"}},
           .run = Run};

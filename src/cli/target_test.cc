@@ -12,8 +12,6 @@ TEST(Target, APidOfARunningProcessIsATarget) {
   EXPECT_EQ(*pid, getpid());
 }
 
-TEST(Target, APidNobodyHasIsNotFound) { EXPECT_EQ(ParseTarget("4194303").error().code, Code::kNotFound); }
-
 TEST(Target, GarbageIsWrongUsage) {
   for (const char* garbage :
        {"", "abc", "12x", "-1", "0", "+5", " 7", "99999999999999999999", "1.5", ":80"}) {

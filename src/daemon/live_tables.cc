@@ -52,7 +52,7 @@ void AddTargets(const Targets& targets, const table::Target* about, Builder& row
   for (const Target* target : targets.Shown()) {
     if (about != nullptr && about->pid != target->pid) continue;
     rows.Add({{"pid", std::int64_t{target->pid}},
-              {"name", target->command.substr(0, target->command.find(' '))},
+              {"name", target->name},
               {"state", std::string(TargetStateName(target->state))},
               {"python", OrNull(target->python)},
               {"version", OrNull(target->version)},

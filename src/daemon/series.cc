@@ -14,6 +14,7 @@
 
 #include "daemon/log.h"
 #include "observe/host/crash_event.h"
+#include "process/status.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -64,10 +65,12 @@ void Series::LookForTargets() {
 
 Result<void> Series::Begin(const Target& target) {
   auto about = std::make_shared<About>();
+  ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(target.pid));
+  about->name = status.name;
   about->command = target.command;
   about->started_ns = target.started_ns;
   ASSIGN_OR_RETURN(about->arena, ring::Arena::Create({.max_memory = kMaxBytes}));
-  RETURN_IF_ERROR(host_.Add(target.pid, *about->arena));
+  RETURN_IF_ERROR(host_.Add(target.pid, *about->arena, {.python_memory = true}));
   ScopedFd fd(fcntl(about->arena->fd(), F_DUPFD_CLOEXEC, 3));
   if (!fd.valid()) return ErrnoError("duplicate the descriptor of a ring");
   observe::ExitWatcherOptions options;
@@ -93,7 +96,7 @@ asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about) {
   }
   observe::EndedTarget target;
   target.cmdline = about->command;
-  target.name = about->command.substr(0, about->command.find(' '));
+  target.name = about->name;
   target.started_ns = about->started_ns;
   if (const Result<void> written = observe::WriteCrashEvent(*about->arena, *how, target); !written.ok()) {
     Log(LogLevel::kWarn, "how " + target.name + " ended was not written: " + written.error().message);

@@ -32,6 +32,7 @@ class Series {
   struct About {
     std::unique_ptr<ring::Arena> arena;
     std::optional<observe::ExitWatcher> exit;
+    std::string name;
     std::string command;
     std::int64_t started_ns = 0;
   };

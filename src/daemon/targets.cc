@@ -96,6 +96,7 @@ Result<void> Targets::Attach(pid_t pid) {
   target->pid = pid;
   target->start_ticks = status.start_ticks;
   target->user = UserName(status.effective_uid);
+  target->name = status.name;
   target->command = process::CommandLine(pid);
   target->rank = RankOf(pid);
   target->link = std::move(link);

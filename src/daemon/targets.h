@@ -35,6 +35,7 @@ struct Target {
   pid_t pid = 0;
   TargetState state = TargetState::kSilent;
   std::string user;
+  std::string name;  // comm
   std::string command;
   std::string version;               // of the probe
   std::string python;                // "" while the process has none
