@@ -77,7 +77,7 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     const auto limit_ns =
         static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
     const std::int64_t now_ns = MonotonicNs();
-    if (server.running() > 0 || !daemon.targets.Shown().empty() || daemon.sampling.running() > 0)
+    if (server.running() > 0 || !daemon.targets.Known().empty() || daemon.sampling.running() > 0)
       idle_since_ns = now_ns;
     idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;

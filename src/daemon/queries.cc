@@ -69,7 +69,7 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
   const std::string host = HostName();
   bool known = false;
-  for (const Target* each : targets_.Shown()) {
+  for (const Target* each : targets_.Known()) {
     const bool selected = !target || each->pid == *target;
     known = known || (target && selected);
     prepared.targets.push_back({.pid = each->pid, .rank = each->rank, .host = host, .selected = selected});

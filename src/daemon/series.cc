@@ -50,7 +50,7 @@ asio::awaitable<void> Series::Tick() {
 
 void Series::LookForTargets() {
   std::set<Identity> shown;
-  for (const Target* target : targets_.Shown()) {
+  for (const Target* target : targets_.Known()) {
     const Identity identity(target->pid, target->start_ticks);
     shown.insert(identity);
     if (known_.contains(identity) || target->state == TargetState::kEnded) continue;

@@ -222,6 +222,12 @@ std::vector<const Target*> Targets::Shown() const {
   return shown;
 }
 
+std::vector<const Target*> Targets::Known() const {
+  std::vector<const Target*> known;
+  for (const auto& [pid, target] : targets_) known.push_back(target.get());
+  return known;
+}
+
 std::size_t Targets::live() const {
   return static_cast<std::size_t>(std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
     return entry.second->state <= TargetState::kLive;

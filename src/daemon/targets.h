@@ -72,6 +72,8 @@ class Targets {
 
   // Those to be shown, by pid.
   std::vector<const Target*> Shown() const;
+  // All there is to know something about: also those of which it is not known yet whether they end.
+  std::vector<const Target*> Known() const;
   std::size_t live() const;
   // Whether `pid` was a target which has ended.
   bool HasEnded(pid_t pid) const;
