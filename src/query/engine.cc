@@ -104,8 +104,6 @@ Result<void> Engine::CreateTables() {
     if (table->kind == table::Kind::kStored) catalog_.Add(table::MakeRingSource(*table));
     if (table->kind == table::Kind::kLive) catalog_.Add(MakeMissingSource(*table));
   }
-  for (const auto& source : options_.sources) catalog_.Add(source);
-  // Last: what the engine knows best.
   const ListTables list = [this] {
     std::vector<const table::Table*> tables = table::AllTables();
     for (const auto& table : user_tables_) tables.push_back(&table->table());
@@ -114,6 +112,7 @@ Result<void> Engine::CreateTables() {
   catalog_.Add(MakeTablesSource(list));
   catalog_.Add(MakeColumnsSource(list));
   catalog_.Add(table::MakeDropsSource());
+  for (const auto& source : options_.sources) catalog_.Add(source);
   catalog_.Enter(std::make_shared<Scope>());  // views are bound when they are created
   for (const std::string& statement : SchemaStatements()) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
   catalog_.Leave();

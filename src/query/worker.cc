@@ -87,6 +87,11 @@ class RemoteRows {
   const Engine* engine_ = nullptr;
 };
 
+// What the engine knows best itself.
+bool IsMadeByEngine(const table::Table& table) {
+  return table.name == "probing.tables" || table.name == "probing.columns" || table.name == "probing.drops";
+}
+
 class Worker {
  public:
   explicit Worker(std::vector<std::shared_ptr<table::Source>> sources) : sources_(std::move(sources)) {}
@@ -126,7 +131,7 @@ class Worker {
     options.memory_bytes = message.memory_bytes;
     options.view_directory = message.view_directory;
     for (const table::Table* table : table::AllTables()) {
-      if (table->kind != table::Kind::kLive) continue;
+      if (table->kind != table::Kind::kLive || IsMadeByEngine(*table)) continue;
       options.sources.push_back(table::MakeRowsSource(
           {table, [this, table](const table::Target* target, const std::vector<std::size_t>& columns) {
              return remote_.Get(*table, target, columns);
