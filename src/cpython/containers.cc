@@ -12,6 +12,7 @@ using process::RemoteAddress;
 
 // Entries of a table, empty and deleted ones included, that are looked at for a few items.
 constexpr std::size_t kMaxScanned = 256;
+constexpr std::size_t kMaxSlots = 1 << 16;  // of a set, for many items
 constexpr std::uint32_t kWord = 8;
 
 Result<std::vector<std::uint64_t>> ReadWords(const Memory& memory, RemoteAddress from, std::uint64_t count) {
@@ -73,7 +74,7 @@ Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAd
                       std::size_t max_items) {
   // fill, used, mask, table of {key, hash}
   ASSIGN_OR_RETURN(const Block head, Block::Read(memory, set + layout.value, 4 * kWord));
-  const std::size_t limit = std::max(kMaxScanned, 8 * max_items);
+  const std::size_t limit = std::clamp(4 * max_items, kMaxScanned, kMaxSlots);
   const auto slots = std::min<std::uint64_t>(head.Get<std::uint64_t>(2 * kWord), limit - 1) + 1;
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, head.GetPointer(3 * kWord), slots * 2));
   Items items;

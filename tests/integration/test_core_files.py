@@ -91,10 +91,12 @@ def test_a_core_of_the_kernel_leaves_out_what_is_in_files(
     expect_truth(probing("backtrace", "--core", cores[0], "--json").expect(0).json, truth)
 
 
-def test_people_read_it_without_names_and_states(probing: harness.Cli, dumped: Callable[..., Any]) -> None:
+def test_people_read_it_with_the_names_python_knew_and_without_states(
+    probing: harness.Cli, dumped: Callable[..., Any]
+) -> None:
     truth, core = dumped("plain")
     lines = probing("bt", "--core", core).expect(0).stdout.splitlines()
-    assert re.fullmatch(rf"Thread {truth['pid']}( \(holds the GIL\))?", lines[0])
+    assert re.fullmatch(rf'Thread {truth["pid"]} "MainThread"( \(holds the GIL\))?', lines[0])
     assert lines[1].startswith("    rendezvous (")
 
 
