@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ class BurstsTest : public testing::Test {
   void SetUp() override {
     child_ = fork();
     if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed must not leave a busy process behind
       for (volatile unsigned i = 0;; i = i + 1) {
       }
     }
@@ -36,10 +38,7 @@ class BurstsTest : public testing::Test {
   Result<void> Start(const observe::Trigger& trigger) {
     Result<void> result = Error{Code::kFailed, "it never began", ""};
     asio::co_spawn(
-        io_,
-        [&]() -> asio::awaitable<void> {
-          result = co_await bursts_.Start(child_, trigger, {std::make_shared<unwind::SymbolStore>()});
-        },
+        io_, [&]() -> asio::awaitable<void> { result = co_await bursts_.Start(child_, trigger, {symbols_}); },
         asio::detached);
     // Until it has begun, which is what Start() waits for.
     for (int i = 0; i < 1000 && !result.ok() && result.error().message == "it never began"; ++i)
@@ -53,6 +52,7 @@ class BurstsTest : public testing::Test {
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   Bursts bursts_{io_};
+  std::shared_ptr<unwind::SymbolStore> symbols_ = std::make_shared<unwind::SymbolStore>();
   pid_t child_ = 0;
 };
 
