@@ -12,7 +12,7 @@ library is missing, what is logged goes nowhere.
 
 import os
 
-from . import _library
+from . import _library, _native
 from ._config import config
 from ._errors import QueryError
 from ._record import event, log, span, step
@@ -71,6 +71,7 @@ def query(sql, format=None):
 
 if os.environ.get("PROBING_DISABLE") != "1":
     try:
-        load()
+        if load() and _library.loaded_here():
+            _native.find(now=True)  # which puts the hooks in place, too
     except OSError:
         pass  # observing is never worth a failed job; is_active() tells

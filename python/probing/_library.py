@@ -52,6 +52,11 @@ def _call(name):
     return _ctypes.call_function(_ctypes.dlsym(_handle, name), ())
 
 
+def loaded_here():
+    """Whether it was this module that loaded the probe."""
+    return _handle is not None
+
+
 def is_active():
     if _handle is not None and _call("probing_active"):
         return True

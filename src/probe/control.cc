@@ -110,8 +110,6 @@ class Control {
   wire::Settings settings_;
   std::int64_t look_every_ms_ = ThisOrigin() == Origin::kInjected ? kFirstLookMs : kSoonMs;
   Deadline look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
-  std::string hooks_;  // as they are in place
-  std::string hooks_under_way_;
   bool leaving_ = false;
   bool released_ = false;
 };
@@ -312,9 +310,7 @@ void Control::LookAfterHooks() {
   look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
   if (!usable || evaluator_.busy()) return;
   const std::string wanted(settings_.Get("probing.python.hooks"));
-  const bool in_place = wanted == hooks_ || (wanted == "none" && !pyapi::Hooks::Installed());
-  if (in_place && !pyapi::Hooks::ModulesChanged(*python)) return;
-  hooks_under_way_ = wanted;
+  if (pyapi::Hooks::Run(wanted) && !pyapi::Hooks::ModulesChanged(*python)) return;
   (void)evaluator_.Start({Work::Kind::kHooks, wanted});
 }
 
@@ -366,11 +362,8 @@ void Control::OnEvaluationDone() {
   (void)!read(wake_fd_, &count, sizeof(count));
   std::optional<pyapi::Evaluation> done = evaluator_.Collect();
   if (!done.has_value()) return;
-  if (done->kind == Work::Kind::kHooks) {
-    if (done->hooked) hooks_ = hooks_under_way_;
-    return StartNextEvaluation();
-  }
-  if (!pending_.has_value()) return StartNextEvaluation();  // it was answered before it ended
+  // Our own, or one that was answered before it ended.
+  if (done->kind == Work::Kind::kHooks || !pending_.has_value()) return StartNextEvaluation();
   if (done->kind == Work::Kind::kLive) {
     AnswerPending(done->rows.ok() ? Message(pending_->id).Set("rows", *done->rows)
                                   : Message::Failure(pending_->id, done->rows.error()));

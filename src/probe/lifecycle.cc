@@ -204,12 +204,14 @@ int probing_start(void) {
 }
 
 int probing_python(void) {
+  using namespace probing;
   if (probing_active() == 0) return 0;
   // The probe's thread may not have come this far: the program is faster.
-  probing::wire::Settings settings(probing::wire::Holder::kProbe);
+  wire::Settings settings(wire::Holder::kProbe);
   (void)settings.LoadEnvironment();
-  if (probing::pyapi::Recorder::Open(probing::probe::LimitsOf(settings))) {
-    probing::probe::FollowForks(settings.GetFlag("probing.nested"));
-  }
-  return probing::pyapi::PublishNative() ? 1 : 0;
+  const bool first = pyapi::Recorder::Open(probe::LimitsOf(settings));
+  if (first) probe::FollowForks(settings.GetFlag("probing.nested"));
+  // The hooks at once: a program that ends soon is hooked, and no thread of ours comes in between.
+  const bool hooks = probe::ThisOrigin() == probe::Origin::kImported;
+  return pyapi::PublishNative(hooks ? std::string(settings.Get("probing.python.hooks")) : "") ? 1 : 0;
 }

@@ -71,7 +71,14 @@ void* Evaluator::RunThread(void* self) {
 void Evaluator::Run() {
   {
     const Gil gil(*api_);
-    if (BeginRunning()) {
+    if (!BeginRunning()) {
+      // Given up meanwhile.
+    } else if (!gil) {
+      result_.kind = work_.kind;
+      result_.raised = true;
+      result_.traceback = "Python is shutting down in this process\n";
+      result_.rows = Error{Code::kFailed, "Python is shutting down in this process", ""};
+    } else {
       result_.kind = work_.kind;
       result_.gil_wait_us = (MonotonicNs() - started_ns_) / 1000;
       DoWork();
@@ -94,7 +101,7 @@ bool Evaluator::BeginRunning() {
 
 void Evaluator::DoWork() {
   if (work_.kind == Work::Kind::kHooks) {
-    result_.hooked = Hooks::Configure(*api_, work_.text);
+    (void)Hooks::Configure(*api_, work_.text);
     return;
   }
   if (!PrepareHelpers()) {
@@ -207,7 +214,7 @@ void* Evaluator::InterruptThread(void* self) {
   {
     const Gil gil(*evaluator->api_);
     const std::lock_guard lock(evaluator->interruptible_mutex_);
-    if (evaluator->interruptible_) {
+    if (gil && evaluator->interruptible_) {
       evaluator->result_.interrupted = true;
       evaluator->api_->PyThreadState_SetAsyncExc(evaluator->interruptible_thread_,
                                                  *evaluator->api_->PyExc_KeyboardInterrupt);
@@ -279,6 +286,10 @@ void* Evaluator::ReleaseThread(void* self) {
   while (!removed) {
     {
       const Gil gil(api, Gil::Manner::kPatient);
+      if (!gil) {  // the end of the process takes care of everything
+        evaluator->function_left_ = true;
+        break;
+      }
       removed = Hooks::Remove(api);
       if (removed && evaluator->helpers_ != nullptr) {
         api.Py_DecRef(evaluator->helpers_);

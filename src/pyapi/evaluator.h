@@ -34,7 +34,6 @@ struct Work {
 struct Evaluation {
   Work::Kind kind = Work::Kind::kEvaluate;
   Result<std::string> rows = std::string();  // of kLive, as table::Rows encodes them
-  bool hooked = false;                       // of kHooks
   bool raised = false;
   bool interrupted = false;  // ended because of Interrupt()
   bool cut = false;          // some output was beyond the limit

@@ -16,6 +16,8 @@ constexpr timespec kLongestYield{0, 2'000'000};
 std::atomic<bool> pending{false};     // a call is queued in the interpreter
 std::atomic<int> waiting{0};          // threads of ours that want the GIL
 std::atomic<std::uint32_t> taken{0};  // counts how often one got it
+std::atomic<int> inside{0};           // threads of ours that have asked and are not through
+std::atomic<bool> closing{false};     // Python is on its way out
 
 // Runs on the main thread, with the GIL. No allocation, no lock.
 int YieldGil(void* argument) {
@@ -55,30 +57,53 @@ int CreateGil(void* argument) {
 }
 
 // Until 3.6 there is no GIL before the first thread, and PyGILState_Ensure would create it on our
-// thread, while the main thread runs without it. So the main thread has to create it.
-void EnsureThereIsAGil(const PythonApi& api) {
+// thread, while the main thread runs without it. So the main thread has to create it. False when it
+// will not.
+bool EnsureThereIsAGil(const PythonApi& api) {
   constexpr int kFirstWithGilFromTheStart = 307;
   constexpr timespec kPause{0, 1'000'000};
-  if (api.VersionNumber() >= kFirstWithGilFromTheStart) return;
+  if (api.VersionNumber() >= kFirstWithGilFromTheStart) return true;
   while (api.PyEval_ThreadsInitialized() == 0) {
+    if (closing.load() || !api.Usable()) return false;
     Queue(api, &CreateGil);
     nanosleep(&kPause, nullptr);
   }
+  return true;
 }
 
 }  // namespace
 
 Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
-  EnsureThereIsAGil(api);
+  inside.fetch_add(1);
+  if (!EnsureThereIsAGil(api) || closing.load() || !api.Usable()) return;
   waiting.fetch_add(1);
   if (manner == Manner::kSoon) Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
+  taken_ = true;
   waiting.fetch_sub(1);
   taken.fetch_add(1);
   syscall(SYS_futex, &taken, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-Gil::~Gil() { api_.PyGILState_Release(state_); }
+Gil::~Gil() {
+  if (taken_) api_.PyGILState_Release(state_);
+  inside.fetch_sub(1);
+}
+
+void NoMoreGil(const PythonApi& api) {
+  constexpr int kMostPauses = 500;
+  constexpr timespec kPause{0, 1'000'000};
+  closing.store(true);
+  if (inside.load() == 0) return;
+  PyThreadState* state = api.PyEval_SaveThread();
+  for (int i = 0; i < kMostPauses && inside.load() != 0; ++i) nanosleep(&kPause, nullptr);
+  api.PyEval_RestoreThread(state);
+}
+
+void ForgetGilInForkedChild() {
+  inside.store(0);
+  waiting.store(0);
+}
 
 bool PendingCallOutstanding() { return pending.load(); }
 

@@ -12,8 +12,9 @@
 
 namespace probing::pyapi {
 
-// Blocks until the GIL is ours, which may be never. Release() gives it back.
-// REQUIRES: api.Usable(), and a thread that Python may know nothing about.
+// Blocks until the GIL is ours, which may be never. False when Python is on its way out: then nothing
+// of it may be touched. The destructor gives it back.
+// REQUIRES: a thread of ours, which Python may know nothing about.
 class Gil {
  public:
   enum class Manner : std::uint8_t {
@@ -25,10 +26,21 @@ class Gil {
   Gil(const Gil&) = delete;
   Gil& operator=(const Gil&) = delete;
 
+  explicit operator bool() const { return taken_; }
+
  private:
   const PythonApi& api_;
-  int state_;
+  bool taken_ = false;
+  int state_ = 0;
 };
+
+// To be called when Python begins to end, by the thread that ends it, with the GIL: a thread that
+// asks for the GIL while the interpreter is taken apart brings the process down. No thread of ours
+// asks any more, and those that have asked are waited for, for a moment.
+void NoMoreGil(const PythonApi& api);
+
+// Our threads are not in the child.
+void ForgetGilInForkedChild();
 
 // True while a pending call of ours is queued or runs: our code must not go away. Whoever sees
 // false and then takes the GIL patiently knows that the main thread has left our code.

@@ -1,11 +1,13 @@
 #include "pyapi/hooks.h"
 
 #include <atomic>
+#include <functional>
 #include <string_view>
 
 #include "base/clock.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/functions.h"
+#include "pyapi/gil.h"
 #include "pyapi/hooks_source.h"
 #include "pyapi/native.h"
 #include "pyapi/run_source.h"
@@ -17,6 +19,12 @@ PyObject* names = nullptr;                // the namespace of hooks.py
 std::atomic<PyObject*> modules{nullptr};  // sys.modules; a reference of ours
 std::atomic<std::ptrdiff_t> modules_seen{0};
 std::atomic<bool> look_again{false};
+
+// What runs, as a number that any thread can read.
+std::size_t HashOf(std::string_view words) {
+  return words == "none" ? 0 : std::hash<std::string_view>()(words);
+}
+std::atomic<std::size_t> running{0};
 
 // Python code may run inside of any Python code, through the collector. The hooks' own is run by one
 // at a time, and who comes second does not wait.
@@ -102,17 +110,29 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
   return api._Py_NoneStruct;
 }
 
+// atexit: Python begins to end.
+PyObject* OnExit(PyObject*, PyObject*) {
+  NoMoreGil(*gc.api);
+  gc.api->Py_IncRef(gc.api->_Py_NoneStruct);
+  return gc.api->_Py_NoneStruct;
+}
+
+PyMethodDef at_exit{"at_exit", reinterpret_cast<void*>(&OnExit), kMethNoargs,
+                    "of Probing: its threads keep away"};
 PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
 
-bool AddGcEvent(const PythonApi& api, PyObject* dict) {
+bool AddEvents(const PythonApi& api, PyObject* dict) {
   auto table = Recorder::FindTable("python.gc", {});
   if (!table.ok()) return false;
   gc = {&api, *table};
-  PyObject* function = MakeFunction(api, &gc_event, &gc);
-  if (function == nullptr) return false;
-  const bool added = api.PyDict_SetItemString(dict, gc_event.name, function) == 0;
-  api.Py_DecRef(function);
-  return added;
+  for (PyMethodDef* method : {&gc_event, &at_exit}) {
+    PyObject* function = MakeFunction(api, method, &gc);
+    if (function == nullptr) return false;
+    const bool added = api.PyDict_SetItemString(dict, method->name, function) == 0;
+    api.Py_DecRef(function);
+    if (!added) return false;
+  }
+  return true;
 }
 
 bool Prepare(const PythonApi& api) {
@@ -120,7 +140,7 @@ bool Prepare(const PythonApi& api) {
   PyObject* made = api.PyDict_New();
   if (made == nullptr) return false;
   api.PyDict_SetItemString(made, "__builtins__", api.PyEval_GetBuiltins());
-  if (!AddNativeFunctions(api, made) || !AddGcEvent(api, made) || !RunSource(api, kDescribeSource, made) ||
+  if (!AddNativeFunctions(api, made) || !AddEvents(api, made) || !RunSource(api, kDescribeSource, made) ||
       !RunSource(api, kHooksSource, made)) {
     api.PyDict_Clear(made);
     api.Py_DecRef(made);
@@ -138,7 +158,7 @@ bool Prepare(const PythonApi& api) {
 bool Hooks::Configure(const PythonApi& api, const std::string& words) {
   const OneAtATime mine;
   if (!mine || api.type_offset == 0) return false;
-  if (names == nullptr && words.empty()) return true;
+  if (names == nullptr && words == "none") return true;
   if (!Prepare(api)) {
     api.PyErr_Clear();
     return false;
@@ -148,6 +168,7 @@ bool Hooks::Configure(const PythonApi& api, const std::string& words) {
   const Outcome outcome = CallHook(api, "configure", text);
   if (text != nullptr) api.Py_DecRef(text);
   look_again.store(outcome.value);
+  if (outcome.called) running.store(HashOf(words));
   return outcome.called;
 }
 
@@ -155,9 +176,8 @@ bool Hooks::Remove(const PythonApi& api) {
   const OneAtATime mine;
   if (!mine) return false;
   if (names == nullptr) return true;
-  PyObject* text = api.PyUnicode_FromStringAndSize("", 0);
-  (void)CallHook(api, "configure", text);
-  if (text != nullptr) api.Py_DecRef(text);
+  (void)CallHook(api, "remove", nullptr);
+  running.store(0);
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
   PyObject* gone = names;
   names = nullptr;
@@ -178,8 +198,11 @@ void Hooks::LookAtModules(const PythonApi& api) {
   look_again.store(CallHook(api, "modules_changed", nullptr).value);
 }
 
-bool Hooks::Installed() { return modules.load() != nullptr; }
+bool Hooks::Run(const std::string& words) { return running.load() == HashOf(words); }
 
-void Hooks::InForkedChild() { busy.store(false); }
+void Hooks::InForkedChild() {
+  busy.store(false);
+  ForgetGilInForkedChild();
+}
 
 }  // namespace probing::pyapi

@@ -26,8 +26,8 @@ class Hooks {
   // Lets the hooks look. Cheap.
   static void LookAtModules(const PythonApi& api);
 
-  // Any thread.
-  static bool Installed();
+  // Whether exactly these parts run. Any thread.
+  static bool Run(const std::string& words);
 
   // Of the threads that may have been at it only this one exists now.
   static void InForkedChild();

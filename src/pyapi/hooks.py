@@ -5,6 +5,7 @@
 # Functions that the job may keep (wrappers) use no global of this namespace: it is emptied when the
 # probe leaves. They find what they need in `live`, a dict that is empty from then on, and do
 # nothing but call the original.
+import atexit
 import gc
 import sys
 
@@ -246,6 +247,14 @@ def modules_changed():
     if "loggers" in running:
         again = find_loggers()
     return again
+
+
+def remove():
+    configure("none")
+    atexit.unregister(at_exit)
+
+
+atexit.register(at_exit)
 
 
 def configure(words):

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pyapi/functions.h"
+#include "pyapi/hooks.h"
 #include "pyapi/recorder.h"
 
 namespace probing::pyapi {
@@ -117,7 +118,7 @@ bool AddNativeFunctions(const PythonApi& api, PyObject* dict) {
   return true;
 }
 
-bool PublishNative() {
+bool PublishNative(const std::string& hooks) {
   const PythonApi* api = FindPython();
   if (api == nullptr || api->type_offset == 0 || !api->Usable()) return false;
   const int state = api->PyGILState_Ensure();
@@ -126,6 +127,7 @@ bool PublishNative() {
                          api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict) == 0;
   if (dict != nullptr) api->Py_DecRef(dict);
   if (!published) api->PyErr_Clear();
+  if (!hooks.empty() && Hooks::Run("none")) (void)Hooks::Configure(*api, hooks);
   api->PyGILState_Release(state);
   return published;
 }

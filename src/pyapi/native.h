@@ -6,6 +6,8 @@
 //   active() -> bool                             whether rows are recorded
 #pragma once
 
+#include <string>
+
 #include "pyapi/python_api.h"
 
 namespace probing::pyapi {
@@ -15,7 +17,8 @@ bool AddNativeFunctions(const PythonApi& api, PyObject* dict);
 
 // Makes a dict with these functions and leaves it in sys.modules under this name, for the package to
 // take out. From any thread that may or may not have the GIL. False when there is no Python to use.
+// `hooks` are put in place as well, unless some are already; "" for none.
 inline constexpr char kNativeName[] = "_probing_native";
-bool PublishNative();
+bool PublishNative(const std::string& hooks);
 
 }  // namespace probing::pyapi
