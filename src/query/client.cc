@@ -43,7 +43,8 @@ QueryAnswer QueryClient::Run(const QueryRequest& request, const Output& output) 
     GiveBack(fate == WorkerProcess::Fate::kAnswered ? std::move(*worker) : nullptr);
     if (fate != WorkerProcess::Fate::kNeverBegan) return answer;
   }
-  answer.error = SqlError{Code::kFailed, "query workers end before they answer", "probingd's log may say why"};
+  answer.error =
+      SqlError{Code::kFailed, "query workers end before they answer", "probingd's log may say why"};
   return answer;
 }
 
@@ -61,7 +62,8 @@ std::vector<std::int64_t> QueryClient::worker_pids() const {
 }
 
 // The memory limit of a worker cannot change: one that has another is ended.
-Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes, const Deadline& deadline) {
+Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes,
+                                                         const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   const auto is_free = [this] { return busy_ < options_.max_workers || closing_; };
   if (!changed_.wait_for(lock, std::chrono::nanoseconds(deadline.left_ns()), is_free)) {
@@ -100,8 +102,10 @@ void QueryClient::EndIdleWorkers() {
     for (auto it = idle_.begin(); it != idle_.end();) {
       const std::int64_t left_ns = (*it)->idle_since_ns + options_.idle_ms * 1'000'000 - MonotonicNs();
       const auto current = it++;
-      if (left_ns <= 0) ended.splice(ended.end(), idle_, current);
-      else next_ns = std::min(next_ns, left_ns);
+      if (left_ns <= 0)
+        ended.splice(ended.end(), idle_, current);
+      else
+        next_ns = std::min(next_ns, left_ns);
     }
     if (!ended.empty()) {
       lock.unlock();

@@ -1,7 +1,8 @@
 // QueryClient: probingd's side of the query workers (worker.h).
 //
 //   QueryClient client({.view_directory = home + "/.config/probing"});
-//   QueryAnswer answer = client.Run(request);          // or with an Output, which gets the bytes as they come
+//   QueryAnswer answer = client.Run(request);          // or with an Output, which gets the bytes as they
+//   come
 //
 // A worker is started when the first query comes, answers one query at a time, and is ended when
 // nobody has asked for a while. A query that cannot be stopped in time, or that takes the worker

@@ -60,7 +60,8 @@ TEST(Client, AskForRowsThatOnlyTheParentCanMake) {
     table::Rows rows(table::TypesOf(table, columns));
     std::vector<table::Value> row;
     for (const std::size_t column : columns)
-      row.push_back(table.columns[column].name == "name" ? table::Value(std::string("w")) : table::Value(INT64_MAX));
+      row.push_back(table.columns[column].name == "name" ? table::Value(std::string("w"))
+                                                         : table::Value(INT64_MAX));
     rows.Add(row);
     return rows;
   };
@@ -127,7 +128,8 @@ TEST(Client, TwoQueriesRunAtTheSameTime) {
   std::vector<std::thread> threads;
   std::vector<std::string> bodies(4);
   for (std::size_t i = 0; i < bodies.size(); ++i) {
-    threads.emplace_back([&, i] { bodies[i] = client.Run(Ask("SELECT " + std::to_string(i) + " AS a")).body; });
+    threads.emplace_back(
+        [&, i] { bodies[i] = client.Run(Ask("SELECT " + std::to_string(i) + " AS a")).body; });
   }
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < bodies.size(); ++i) EXPECT_EQ(bodies[i], "a\r\n" + std::to_string(i) + "\r\n");

@@ -23,7 +23,7 @@ Result<DuckDb> Load() {
     }
     DuckDb api;
     const char* missing = nullptr;
-#define PROBING_RESOLVE(name)                                                         \
+#define PROBING_RESOLVE(name)                                                       \
   api.name = reinterpret_cast<decltype(api.name)>(dlsym(library, "duckdb_" #name)); \
   if (api.name == nullptr) missing = "duckdb_" #name;
     PROBING_DUCKDB_FUNCTIONS(PROBING_RESOLVE)

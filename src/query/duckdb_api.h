@@ -15,6 +15,7 @@
 namespace probing::query {
 
 // The one list of what we call; the header's declarations give the types.
+// clang-format off
 #define PROBING_DUCKDB_FUNCTIONS(X)                                                              \
   /* database */                                                                                 \
   X(open_ext) X(close) X(connect) X(disconnect) X(interrupt) X(library_version)                  \
@@ -54,6 +55,7 @@ namespace probing::query {
   /* names that are in no catalog */                                                             \
   X(add_replacement_scan) X(replacement_scan_set_function_name)                                  \
   X(replacement_scan_add_parameter)
+// clang-format on
 
 struct DuckDb {
 #define PROBING_DECLARE(name) decltype(&duckdb_##name) name = nullptr;

@@ -38,21 +38,25 @@ std::vector<std::string> LockDown(const std::string& writable_path) {
 }
 
 // DuckDB's own SHOW TABLES knows the schema `main` only, where three of our tables are.
-const std::string kShowTables = "SELECT table_name AS name, kind, doc FROM probing.tables ORDER BY table_name";
+const std::string kShowTables =
+    "SELECT table_name AS name, kind, doc FROM probing.tables ORDER BY table_name";
 
 bool IsShowTables(std::string_view sql) {
   std::string words;
   for (const char c : sql) {
     const bool is_space = std::isspace(static_cast<unsigned char>(c)) != 0 || c == ';';
-    if (!is_space) words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    else if (!words.empty() && words.back() != ' ') words += ' ';
+    if (!is_space)
+      words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!words.empty() && words.back() != ' ')
+      words += ' ';
   }
   return words == "show tables" || words == "show tables ";
 }
 
 bool ContainsIgnoringCase(std::string_view text, std::string_view word) {
-  return !std::ranges::search(text, word, [](unsigned char a, unsigned char b) { return std::tolower(a) == b; })
-              .empty();
+  return !std::ranges::search(text, word, [](unsigned char a, unsigned char b) {
+            return std::tolower(a) == b;
+          }).empty();
 }
 
 }  // namespace
@@ -74,7 +78,8 @@ Result<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
 Result<void> Engine::Prepare() {
   writable_file_.Reset(static_cast<int>(syscall(SYS_memfd_create, "probing-parquet", MFD_CLOEXEC)));
   duckdb_config config = nullptr;
-  if (api_.create_config(&config) != DuckDBSuccess) return Error{Code::kFailed, "cannot configure DuckDB", ""};
+  if (api_.create_config(&config) != DuckDBSuccess)
+    return Error{Code::kFailed, "cannot configure DuckDB", ""};
   api_.set_config(config, "memory_limit", (std::to_string(options_.memory_bytes >> 10) + "KiB").c_str());
   api_.set_config(config, "threads", std::to_string(options_.threads).c_str());
   char* problem = nullptr;
@@ -90,7 +95,8 @@ Result<void> Engine::Prepare() {
   RETURN_IF_ERROR(RegisterScan(api_, database_, connection_, catalog_));
   RETURN_IF_ERROR(RegisterResultFunction(api_, connection_));
   RETURN_IF_ERROR(CreateTables());
-  for (const std::string& statement : LockDown(writable_path())) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
+  for (const std::string& statement : LockDown(writable_path()))
+    RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
   if (!options_.view_directory.empty()) {
     catalog_.Enter(std::make_shared<Scope>());
     warnings_ = LoadUserViews(api_, connection_, options_.view_directory);
@@ -114,7 +120,8 @@ Result<void> Engine::CreateTables() {
   catalog_.Add(table::MakeDropsSource());
   for (const auto& source : options_.sources) catalog_.Add(source);
   catalog_.Enter(std::make_shared<Scope>());  // views are bound when they are created
-  for (const std::string& statement : SchemaStatements()) RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
+  for (const std::string& statement : SchemaStatements())
+    RETURN_IF_ERROR(RunOwn(api_, connection_, statement));
   catalog_.Leave();
   return {};
 }
@@ -200,7 +207,8 @@ void Engine::RefreshUserTables() {
   const auto same = [](const auto& a, const auto& b) { return *a == *b; };
   if (std::ranges::equal(found, user_tables_, same)) return;
   for (const auto& table : user_tables_) {
-    for (const std::string& statement : DropStatements(table->table())) (void)RunOwn(api_, connection_, statement);
+    for (const std::string& statement : DropStatements(table->table()))
+      (void)RunOwn(api_, connection_, statement);
     catalog_.Remove(table->table().name);
   }
   user_tables_ = std::move(found);
@@ -208,7 +216,8 @@ void Engine::RefreshUserTables() {
     // The source keeps the table that it reads.
     std::shared_ptr<table::Source> source = table::MakeRingSource(table->table());
     catalog_.Add({source.get(), [source, table](table::Source*) {}});
-    for (const std::string& statement : CreateStatements(table->table())) (void)RunOwn(api_, connection_, statement);
+    for (const std::string& statement : CreateStatements(table->table()))
+      (void)RunOwn(api_, connection_, statement);
   }
 }
 

@@ -56,7 +56,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits, ResultSink& sink);
+  Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
+                  ResultSink& sink);
 
   // Broken files of the view directory, for every answer.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -65,7 +66,9 @@ class Engine {
   bool is_broken() const { return is_broken_; }
 
   // Position of `target` in the list that Execute() was given. REQUIRES: during Execute().
-  std::int64_t IndexOf(const table::Target& target) const { return &target - catalog_.scope()->targets.data(); }
+  std::int64_t IndexOf(const table::Target& target) const {
+    return &target - catalog_.scope()->targets.data();
+  }
 
   // A file in memory, the only one that DuckDB may write: for the Parquet format.
   const ScopedFd& writable_file() const { return writable_file_; }
@@ -76,9 +79,10 @@ class Engine {
 
  private:
   Engine(const DuckDb& api, EngineOptions options);
-  Result<void> Prepare();       // settings, function, tables, the user's views, lock
+  Result<void> Prepare();  // settings, function, tables, the user's views, lock
   Result<void> CreateTables();
-  std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink, std::int64_t& rows);
+  std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink,
+                              std::int64_t& rows);
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                        std::int64_t& rows);
   std::optional<SqlError> CheckSystemTables(const std::string& sql);
@@ -94,7 +98,7 @@ class Engine {
   ScopedFd writable_file_;
   bool is_broken_ = false;
   std::vector<std::shared_ptr<const table::UserTable>> user_tables_;  // shared with their sources
-  std::vector<Metric> metrics_;  // that training_logs has columns for
+  std::vector<Metric> metrics_;                                       // that training_logs has columns for
 };
 
 }  // namespace probing::query

@@ -39,8 +39,10 @@ std::vector<FlatBuffer::Place> FlatBuffer::Table(Place place, std::initializer_l
   std::vector<Place> places;
   for (const Field& field : fields) {
     const std::size_t at = start + offsets[static_cast<std::size_t>(field.id)];
-    if (field.bytes == kReference) places.push_back(at);
-    else std::memcpy(bytes_.data() + at, &field.value, static_cast<std::size_t>(field.bytes));
+    if (field.bytes == kReference)
+      places.push_back(at);
+    else
+      std::memcpy(bytes_.data() + at, &field.value, static_cast<std::size_t>(field.bytes));
   }
   return places;
 }

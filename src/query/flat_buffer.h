@@ -18,8 +18,8 @@ class FlatBuffer {
   using Place = std::size_t;
 
   struct Field {
-    int id;                  // as numbered in the schema
-    int bytes;               // 1, 2, 4 or 8; kReference for an offset
+    int id;     // as numbered in the schema
+    int bytes;  // 1, 2, 4 or 8; kReference for an offset
     std::uint64_t value = 0;
   };
   static constexpr int kReference = 0;

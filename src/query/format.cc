@@ -47,14 +47,21 @@ Result<void> TextWriter::Flush(std::size_t if_larger_than) {
 std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptions& options, Output output) {
   const DuckDb& api = engine.api();
   switch (options.format) {
-    case Format::kTable: return MakeTableWriter(api, options.width, std::move(output));
-    case Format::kCsv: return MakeCsvWriter(api, std::move(output));
+    case Format::kTable:
+      return MakeTableWriter(api, options.width, std::move(output));
+    case Format::kCsv:
+      return MakeCsvWriter(api, std::move(output));
     case Format::kJson:
-    case Format::kJsonl: return MakeJsonWriter(api, options.format, std::move(output));
-    case Format::kMarkdown: return MakeMarkdownWriter(api, std::move(output));
-    case Format::kRows: return MakeRowsWriter(api, std::move(output));
-    case Format::kArrow: return MakeArrowWriter(api, std::move(output));
-    case Format::kParquet: return MakeParquetWriter(engine, std::move(output));
+    case Format::kJsonl:
+      return MakeJsonWriter(api, options.format, std::move(output));
+    case Format::kMarkdown:
+      return MakeMarkdownWriter(api, std::move(output));
+    case Format::kRows:
+      return MakeRowsWriter(api, std::move(output));
+    case Format::kArrow:
+      return MakeArrowWriter(api, std::move(output));
+    case Format::kParquet:
+      return MakeParquetWriter(engine, std::move(output));
   }
   return nullptr;
 }

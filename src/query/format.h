@@ -16,7 +16,6 @@
 
 namespace probing::query {
 
-
 class FormatWriter : public ResultSink {
  public:
   // Called once, after the last chunk of a query that succeeded.

@@ -13,57 +13,89 @@ constexpr std::uint64_t kMetadataV5 = 4;
 constexpr std::uint64_t kHeaderSchema = 1;
 constexpr std::uint64_t kHeaderRecordBatch = 3;
 enum ArrowType : std::uint64_t {
-  kInt = 2, kFloatingPoint = 3, kBinary = 4, kUtf8 = 5, kBool = 6, kDecimal = 7, kDate = 8, kTimestamp = 10,
+  kInt = 2,
+  kFloatingPoint = 3,
+  kBinary = 4,
+  kUtf8 = 5,
+  kBool = 6,
+  kDecimal = 7,
+  kDate = 8,
+  kTimestamp = 10,
 };
 enum TimeUnit : std::uint64_t { kSecond, kMillisecond, kMicrosecond, kNanosecond };
 
 // How a column travels.
 struct Shape {
   ArrowType type = kUtf8;
-  int bytes = 0;               // of a value with a fixed size
-  bool is_signed = true;       // of kInt
-  TimeUnit unit = kSecond;     // of kTimestamp
+  int bytes = 0;            // of a value with a fixed size
+  bool is_signed = true;    // of kInt
+  TimeUnit unit = kSecond;  // of kTimestamp
   bool in_utc = false;
 };
 
 Shape ShapeOf(const ValueType& type) {
   switch (type.id) {
-    case DUCKDB_TYPE_BOOLEAN: return {kBool};
-    case DUCKDB_TYPE_TINYINT: return {kInt, 1};
-    case DUCKDB_TYPE_SMALLINT: return {kInt, 2};
-    case DUCKDB_TYPE_INTEGER: return {kInt, 4};
-    case DUCKDB_TYPE_BIGINT: return {kInt, 8};
-    case DUCKDB_TYPE_UTINYINT: return {kInt, 1, false};
-    case DUCKDB_TYPE_USMALLINT: return {kInt, 2, false};
-    case DUCKDB_TYPE_UINTEGER: return {kInt, 4, false};
-    case DUCKDB_TYPE_UBIGINT: return {kInt, 8, false};
-    case DUCKDB_TYPE_FLOAT: return {kFloatingPoint, 4};
-    case DUCKDB_TYPE_DOUBLE: return {kFloatingPoint, 8};
+    case DUCKDB_TYPE_BOOLEAN:
+      return {kBool};
+    case DUCKDB_TYPE_TINYINT:
+      return {kInt, 1};
+    case DUCKDB_TYPE_SMALLINT:
+      return {kInt, 2};
+    case DUCKDB_TYPE_INTEGER:
+      return {kInt, 4};
+    case DUCKDB_TYPE_BIGINT:
+      return {kInt, 8};
+    case DUCKDB_TYPE_UTINYINT:
+      return {kInt, 1, false};
+    case DUCKDB_TYPE_USMALLINT:
+      return {kInt, 2, false};
+    case DUCKDB_TYPE_UINTEGER:
+      return {kInt, 4, false};
+    case DUCKDB_TYPE_UBIGINT:
+      return {kInt, 8, false};
+    case DUCKDB_TYPE_FLOAT:
+      return {kFloatingPoint, 4};
+    case DUCKDB_TYPE_DOUBLE:
+      return {kFloatingPoint, 8};
     case DUCKDB_TYPE_HUGEINT:
-    case DUCKDB_TYPE_DECIMAL: return {kDecimal, 16};
-    case DUCKDB_TYPE_DATE: return {kDate, 4};
-    case DUCKDB_TYPE_TIMESTAMP_S: return {kTimestamp, 8, true, kSecond};
-    case DUCKDB_TYPE_TIMESTAMP_MS: return {kTimestamp, 8, true, kMillisecond};
-    case DUCKDB_TYPE_TIMESTAMP: return {kTimestamp, 8, true, kMicrosecond};
-    case DUCKDB_TYPE_TIMESTAMP_NS: return {kTimestamp, 8, true, kNanosecond};
-    case DUCKDB_TYPE_TIMESTAMP_TZ: return {kTimestamp, 8, true, kMicrosecond, true};
-    case DUCKDB_TYPE_BLOB: return {kBinary};
-    default: return {kUtf8};
+    case DUCKDB_TYPE_DECIMAL:
+      return {kDecimal, 16};
+    case DUCKDB_TYPE_DATE:
+      return {kDate, 4};
+    case DUCKDB_TYPE_TIMESTAMP_S:
+      return {kTimestamp, 8, true, kSecond};
+    case DUCKDB_TYPE_TIMESTAMP_MS:
+      return {kTimestamp, 8, true, kMillisecond};
+    case DUCKDB_TYPE_TIMESTAMP:
+      return {kTimestamp, 8, true, kMicrosecond};
+    case DUCKDB_TYPE_TIMESTAMP_NS:
+      return {kTimestamp, 8, true, kNanosecond};
+    case DUCKDB_TYPE_TIMESTAMP_TZ:
+      return {kTimestamp, 8, true, kMicrosecond, true};
+    case DUCKDB_TYPE_BLOB:
+      return {kBinary};
+    default:
+      return {kUtf8};
   }
 }
 
 void WriteType(FlatBuffer& buffer, FlatBuffer::Place place, const Shape& shape, const ValueType& type) {
   switch (shape.type) {
     case kInt:
-      buffer.Table(place, {{0, 4, static_cast<std::uint64_t>(shape.bytes * 8)}, {1, 1, shape.is_signed ? 1U : 0U}});
+      buffer.Table(place,
+                   {{0, 4, static_cast<std::uint64_t>(shape.bytes * 8)}, {1, 1, shape.is_signed ? 1U : 0U}});
       break;
-    case kFloatingPoint: buffer.Table(place, {{0, 2, shape.bytes == 4 ? 1U : 2U}}); break;
+    case kFloatingPoint:
+      buffer.Table(place, {{0, 2, shape.bytes == 4 ? 1U : 2U}});
+      break;
     case kDecimal:
       buffer.Table(place, {{0, 4, static_cast<std::uint64_t>(type.width)},
                            {1, 4, static_cast<std::uint64_t>(type.scale)},
                            {2, 4, 128}});
       break;
-    case kDate: buffer.Table(place, {{0, 2, 0}}); break;
+    case kDate:
+      buffer.Table(place, {{0, 2, 0}});
+      break;
     case kTimestamp:
       if (shape.in_utc) {
         const auto places = buffer.Table(place, {{0, 2, shape.unit}, {1, FlatBuffer::kReference}});
@@ -72,7 +104,8 @@ void WriteType(FlatBuffer& buffer, FlatBuffer::Place place, const Shape& shape, 
         buffer.Table(place, {{0, 2, shape.unit}});
       }
       break;
-    default: buffer.Table(place, {});
+    default:
+      buffer.Table(place, {});
   }
 }
 
@@ -166,8 +199,10 @@ class ArrowWriter : public FormatWriter {
     std::int64_t nulls = 0;
     std::vector<std::uint8_t> valid((count + 7) / 8, 0);
     for (idx_t row = 0; row < count; ++row) {
-      if (column.IsNull(row)) ++nulls;
-      else valid[row / 8] |= static_cast<std::uint8_t>(1U << (row % 8));
+      if (column.IsNull(row))
+        ++nulls;
+      else
+        valid[row / 8] |= static_cast<std::uint8_t>(1U << (row % 8));
     }
     body.nodes.emplace_back(static_cast<std::int64_t>(count), nulls);
     body.Add(valid.data(), nulls == 0 ? 0 : valid.size());
@@ -176,7 +211,8 @@ class ArrowWriter : public FormatWriter {
     } else if (shape.type == kBool) {
       std::vector<std::uint8_t> bits((count + 7) / 8, 0);
       for (idx_t row = 0; row < count; ++row) {
-        if (!column.IsNull(row) && column.at<bool>(row)) bits[row / 8] |= static_cast<std::uint8_t>(1U << (row % 8));
+        if (!column.IsNull(row) && column.at<bool>(row))
+          bits[row / 8] |= static_cast<std::uint8_t>(1U << (row % 8));
       }
       body.Add(bits.data(), bits.size());
     } else if (shape.type == kDecimal) {
@@ -195,8 +231,10 @@ class ArrowWriter : public FormatWriter {
     std::string all;
     for (idx_t row = 0; row < count; ++row) {
       if (!column.IsNull(row)) {
-        if (shape.type == kBinary) all += column.bytes(row);
-        else column.AppendText(all, row);
+        if (shape.type == kBinary)
+          all += column.bytes(row);
+        else
+          column.AppendText(all, row);
       }
       offsets.push_back(static_cast<std::int32_t>(all.size()));
     }

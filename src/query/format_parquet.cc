@@ -60,7 +60,8 @@ void Next(duckdb_function_info info, duckdb_data_chunk output) noexcept {
 
 class ParquetWriter : public FormatWriter {
  public:
-  ParquetWriter(Engine& engine, Output output) : engine_(engine), api_(engine.api()), output_(std::move(output)) {}
+  ParquetWriter(Engine& engine, Output output)
+      : engine_(engine), api_(engine.api()), output_(std::move(output)) {}
 
   Result<void> Begin(duckdb_result& result) override {
     for (idx_t i = 0; i < api_.column_count(&result); ++i) {
@@ -98,7 +99,8 @@ class ParquetWriter : public FormatWriter {
       return Error{Code::kFailed, "cannot connect to DuckDB", ""};
     const Result<void> copied =
         RunOwn(api_, connection,
-               "COPY (SELECT " + SelectList() + " FROM " + kFunction + "()) TO " + QuoteText(engine_.writable_path()) +
+               "COPY (SELECT " + SelectList() + " FROM " + kFunction + "()) TO " +
+                   QuoteText(engine_.writable_path()) +
                    " (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false, OVERWRITE_OR_IGNORE true)");
     api_.disconnect(&connection);
     return copied;

@@ -75,7 +75,8 @@ class JsonWriter : public TextWriter {
   }
   // `SELECT a.pid, b.pid` has two columns of a name; an object would lose one of them.
   std::string UniqueName(std::size_t index) const {
-    const auto before = std::count(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(index), names_[index]);
+    const auto before =
+        std::count(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(index), names_[index]);
     return before == 0 ? names_[index] : names_[index] + "_" + std::to_string(before + 1);
   }
 
@@ -116,13 +117,25 @@ class MarkdownWriter : public TextWriter {
   void AppendCell(std::string_view text) {
     for (const char c : text) {
       switch (c) {
-        case '|': buffer_ += "\\|"; break;
-        case '\\': buffer_ += "\\\\"; break;
-        case '<': buffer_ += "&lt;"; break;
-        case '&': buffer_ += "&amp;"; break;
-        case '\n': buffer_ += "<br>"; break;
-        case '\r': break;
-        default: buffer_ += c;
+        case '|':
+          buffer_ += "\\|";
+          break;
+        case '\\':
+          buffer_ += "\\\\";
+          break;
+        case '<':
+          buffer_ += "&lt;";
+          break;
+        case '&':
+          buffer_ += "&amp;";
+          break;
+        case '\n':
+          buffer_ += "<br>";
+          break;
+        case '\r':
+          break;
+        default:
+          buffer_ += c;
       }
     }
   }

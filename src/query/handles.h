@@ -42,7 +42,8 @@ inline Result<void> RunOwn(const DuckDb& api, duckdb_connection connection, cons
   ResultHandle result;
   if (api.query(connection, sql.c_str(), &result.value) == DuckDBSuccess) return {};
   const char* message = api.result_error(&result.value);
-  return Error{Code::kFailed, "DuckDB refused " + sql + ": " + (message == nullptr ? "no reason" : message), ""};
+  return Error{Code::kFailed, "DuckDB refused " + sql + ": " + (message == nullptr ? "no reason" : message),
+               ""};
 }
 
 }  // namespace probing::query

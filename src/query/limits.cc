@@ -19,8 +19,8 @@ std::string SecondsText(std::int64_t ms) {
 
 SqlError OutOfMemoryError(const Limits& limits, std::string_view details) {
   SqlError error;
-  error.message = "the query needs more than " + std::to_string(limits.memory_bytes >> 20) + " MB of memory (" +
-                  std::string(details.substr(0, details.find('\n'))) + ")";
+  error.message = "the query needs more than " + std::to_string(limits.memory_bytes >> 20) +
+                  " MB of memory (" + std::string(details.substr(0, details.find('\n'))) + ")";
   error.hint = "ask for less, or raise the limit: probing config probing.query.memory=1GB";
   error.limit = "probing.query.memory";
   return error;

@@ -9,9 +9,9 @@
 namespace probing::query {
 
 struct Limits {
-  std::int64_t timeout_ms = 10'000;              // probing.query.timeout
-  std::int64_t memory_bytes = 256LL << 20;       // probing.query.memory; fixed when the engine opens
-  std::int64_t rows = 1'000'000;                 // probing.query.rows
+  std::int64_t timeout_ms = 10'000;         // probing.query.timeout
+  std::int64_t memory_bytes = 256LL << 20;  // probing.query.memory; fixed when the engine opens
+  std::int64_t rows = 1'000'000;            // probing.query.rows
 };
 
 SqlError OutOfMemoryError(const Limits& limits, std::string_view details);

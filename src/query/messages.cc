@@ -5,7 +5,12 @@ namespace probing::query {
 namespace {
 
 void PutError(Packer& packer, const SqlError& error) {
-  packer.Put(error.code).Put(error.message).Put(error.hint).Put(error.line).Put(error.column).Put(error.limit);
+  packer.Put(error.code)
+      .Put(error.message)
+      .Put(error.hint)
+      .Put(error.line)
+      .Put(error.column)
+      .Put(error.limit);
 }
 
 bool GetError(Unpacker& unpacker, SqlError& error) {
@@ -27,12 +32,14 @@ void PutTarget(Packer& packer, const table::Target& target) {
   packer.Put(target.selected).Put(static_cast<std::uint64_t>(target.ring_fds.size()));
 }
 
-bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>& files, std::size_t& next_file) {
+bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>& files,
+               std::size_t& next_file) {
   bool has_rank = false;
   std::int64_t rank = 0;
   std::uint64_t file_count = 0;
   const bool complete = unpacker.Get(target.pid) && unpacker.Get(has_rank) && unpacker.Get(rank) &&
-                        unpacker.Get(target.host) && unpacker.Get(target.selected) && unpacker.Get(file_count);
+                        unpacker.Get(target.host) && unpacker.Get(target.selected) &&
+                        unpacker.Get(file_count);
   if (!complete || file_count > files.size() - next_file) return false;
   if (has_rank) target.rank = rank;
   for (std::uint64_t i = 0; i < file_count; ++i)
@@ -63,8 +70,9 @@ std::string Encode(const QueryMessage& message) {
 bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedFd> files) {
   Unpacker unpacker(payload);
   std::uint64_t target_count = 0;
-  if (!unpacker.Get(message.sql) || !unpacker.Get(message.format.format) || !unpacker.Get(message.format.width) ||
-      !GetLimits(unpacker, message.limits) || !unpacker.Get(message.has_provider) || !unpacker.Get(target_count) ||
+  if (!unpacker.Get(message.sql) || !unpacker.Get(message.format.format) ||
+      !unpacker.Get(message.format.width) || !GetLimits(unpacker, message.limits) ||
+      !unpacker.Get(message.has_provider) || !unpacker.Get(target_count) ||
       target_count > unpacker.rest().size()) {
     return false;
   }
@@ -118,7 +126,8 @@ Result<std::string> DecodeResult(std::string_view payload) {
   Error error;
   if (!unpacker.Get(is_ok)) return Error{Code::kFailed, "a message of the query worker is damaged", ""};
   if (is_ok && unpacker.Get(text)) return text;
-  if (!is_ok && unpacker.Get(error.code) && unpacker.Get(error.message) && unpacker.Get(error.hint)) return error;
+  if (!is_ok && unpacker.Get(error.code) && unpacker.Get(error.message) && unpacker.Get(error.hint))
+    return error;
   return Error{Code::kFailed, "a message of the query worker is damaged", ""};
 }
 

@@ -25,7 +25,9 @@ void AddRow(Rows& rows, const std::vector<Value>& row, const std::vector<std::si
 std::shared_ptr<table::Source> MakeTablesSource(ListTables list) {
   const table::Table* self = table::FindTable("probing.tables");
   return table::MakeRowsSource(
-      {self, [self, list = std::move(list)](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self,
+       [self, list = std::move(list)](const table::Target*,
+                                      const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : list()) {
            const auto count = static_cast<std::int64_t>(table::SqlColumns(*table).size());
@@ -41,7 +43,9 @@ std::shared_ptr<table::Source> MakeTablesSource(ListTables list) {
 std::shared_ptr<table::Source> MakeColumnsSource(ListTables list) {
   const table::Table* self = table::FindTable("probing.columns");
   return table::MakeRowsSource(
-      {self, [self, list = std::move(list)](const table::Target*, const std::vector<std::size_t>& columns) -> Result<Rows> {
+      {self,
+       [self, list = std::move(list)](const table::Target*,
+                                      const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : list()) {
            std::int64_t position = 0;

@@ -21,7 +21,8 @@ Result<void> SendAll(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
+    if (sent < 0)
+      return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
   return {};
@@ -105,7 +106,8 @@ Result<void> SendFrame(int socket, FrameType type, std::string_view payload, con
   do {
     sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  if (sent < 0) return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
+  if (sent < 0)
+    return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
   const auto* bytes = reinterpret_cast<const char*>(&header);
   RETURN_IF_ERROR(SendAll(socket, {bytes + sent, sizeof(header) - static_cast<std::size_t>(sent)}));
   return SendAll(socket, payload);

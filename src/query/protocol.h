@@ -39,7 +39,8 @@ struct Frame {
 };
 
 // Both restart after signals. A closed socket is an error of code kNotFound.
-Result<void> SendFrame(int socket, FrameType type, std::string_view payload, const std::vector<int>& files = {});
+Result<void> SendFrame(int socket, FrameType type, std::string_view payload,
+                       const std::vector<int>& files = {});
 Result<Frame> ReceiveFrame(int socket, const Deadline& deadline);
 
 struct OpenMessage {

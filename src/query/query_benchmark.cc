@@ -43,7 +43,8 @@ void Measure(const char* name, int times, const std::function<void()>& body) {
   }
   const double cpu_ms = static_cast<double>(ReadClockNs(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun) / 1e6 / times;
   std::ranges::sort(ms);
-  std::printf("%-54s p50 %9.3f  p99 %9.3f  CPU %9.3f\n", name, ms[ms.size() / 2], ms[ms.size() * 99 / 100], cpu_ms);
+  std::printf("%-54s p50 %9.3f  p99 %9.3f  CPU %9.3f\n", name, ms[ms.size() / 2], ms[ms.size() * 99 / 100],
+              cpu_ms);
   std::fflush(stdout);
 }
 
@@ -76,7 +77,8 @@ void MustRun(Engine& engine, const std::string& sql, const std::vector<table::Ta
 constexpr char kByStep[] = "SELECT step % 100 AS k, avg(duration_ms), count(*) FROM %s GROUP BY k";
 constexpr char kByName[] = "SELECT operation_name, avg(duration_ms), count(*) FROM %s GROUP BY 1";
 constexpr char kRecent[] =
-    "SELECT operation_name, avg(duration_ms) FROM %s WHERE timestamp > now() - interval '5 minutes' GROUP BY 1";
+    "SELECT operation_name, avg(duration_ms) FROM %s WHERE timestamp > now() - interval '5 minutes' GROUP BY "
+    "1";
 
 std::string On(const char* sql, const std::string& table) {
   std::string text(sql);
@@ -88,7 +90,8 @@ void MeasureRows(int rows) {
   options.max_memory = 1UL << 30;
   const auto arena = std::move(*ring::Arena::Create(std::move(options)));
   const table::Table& trace = *table::FindTable("python.torch_trace");
-  ring::Table& table = **arena->AddTable({"python.torch_trace", table::RingColumns(trace), static_cast<std::uint64_t>(rows)});
+  ring::Table& table =
+      **arena->AddTable({"python.torch_trace", table::RingColumns(trace), static_cast<std::uint64_t>(rows)});
   Fill(table, rows);
   std::vector<table::Target> targets(1);
   targets[0].pid = getpid();
@@ -100,9 +103,11 @@ void MeasureRows(int rows) {
   const auto native = std::move(*Engine::Open(native_options));
   duckdb_connection connection = nullptr;
   native->api().connect(native->database(), &connection);
-  const std::string make = "CREATE TABLE t AS SELECT now() - to_microseconds(i) AS timestamp, i // 50 AS step,"
-                           " 'model.layers.' || (i % 50) || '.attention.forward' AS operation_name,"
-                           " (i % 100) * 0.01::DOUBLE AS duration_ms FROM range(" + std::to_string(rows) + ") r(i)";
+  const std::string make =
+      "CREATE TABLE t AS SELECT now() - to_microseconds(i) AS timestamp, i // 50 AS step,"
+      " 'model.layers.' || (i % 50) || '.attention.forward' AS operation_name,"
+      " (i % 100) * 0.01::DOUBLE AS duration_ms FROM range(" +
+      std::to_string(rows) + ") r(i)";
   if (!RunOwn(native->api(), connection, make).ok()) exit(1);
 
   const int times = rows > 100'000 ? 30 : 300;
@@ -110,7 +115,8 @@ void MeasureRows(int rows) {
       {kByStep, "int key"}, {kByName, "string key"}, {kRecent, "string key, last 5 minutes"}};
   for (const auto& [sql, what] : queries) {
     const std::string name = std::to_string(rows) + " rows, group by " + what;
-    Measure((name + ", ring").c_str(), times, [&] { MustRun(*engine, On(sql, "python.torch_trace"), targets); });
+    Measure((name + ", ring").c_str(), times,
+            [&] { MustRun(*engine, On(sql, "python.torch_trace"), targets); });
     Measure((name + ", native").c_str(), times, [&] { MustRun(*native, On(sql, "t"), {}); });
   }
   Measure((std::to_string(rows) + " rows, sum of two columns, ring").c_str(), times,
@@ -131,7 +137,8 @@ void MeasureWorker() {
   const std::int64_t pid = client.worker_pids().at(0);
   std::printf("worker: RSS after the first query %.1f MB\n", RssMb(pid));
   Measure("worker: SELECT 1, warm", 1000, [&] { client.Run(request); });
-  std::printf("worker: RSS after 1000 queries %.1f MB, of this process %.1f MB\n", RssMb(pid), RssMb(getpid()));
+  std::printf("worker: RSS after 1000 queries %.1f MB, of this process %.1f MB\n", RssMb(pid),
+              RssMb(getpid()));
 }
 
 }  // namespace

@@ -55,13 +55,16 @@ struct Answer {
 
 Answer Query(std::string_view sql, std::vector<table::Target> targets, Format format = Format::kCsv) {
   Answer answer;
-  const auto writer = MakeFormatWriter(RingEngine(), {format, 0}, [&](std::string_view bytes) -> Result<void> {
-    answer.text += bytes;
-    return {};
-  });
+  const auto writer =
+      MakeFormatWriter(RingEngine(), {format, 0}, [&](std::string_view bytes) -> Result<void> {
+        answer.text += bytes;
+        return {};
+      });
   Outcome outcome = RingEngine().Execute(sql, std::move(targets), {}, *writer);
-  if (outcome.error) answer.problem = outcome.error->Text(sql);
-  else if (const auto ended = writer->End(); !ended.ok()) answer.problem = "not ended";
+  if (outcome.error)
+    answer.problem = outcome.error->Text(sql);
+  else if (const auto ended = writer->End(); !ended.ok())
+    answer.problem = "not ended";
   answer.warnings = std::move(outcome.warnings);
   return answer;
 }
@@ -73,29 +76,36 @@ void WriteHardValues(Job& job) {
                                                {"b", ring::ColumnType::kBool},
                                                {"s", ring::ColumnType::kString},
                                                {"x", ring::ColumnType::kBytes}});
-  const Cell full[] = {Cell::Timestamp(kTimeNs), Cell::Int(std::numeric_limits<std::int64_t>::max()),
-                       Cell::Double(std::nan("")), Cell::Bool(true), Cell::String("🎉,\"a\"\nb"),
-                       Cell::Bytes(std::string_view("\0\xFF", 2))};
-  const Cell empty[] = {Cell::Timestamp(kTimeNs + 1), Cell::Int(std::numeric_limits<std::int64_t>::min()),
-                        Cell::Double(0.1), Cell::Bool(false), Cell::String(""), Cell::Bytes("")};
+  const Cell full[] = {Cell::Timestamp(kTimeNs),    Cell::Int(std::numeric_limits<std::int64_t>::max()),
+                       Cell::Double(std::nan("")),  Cell::Bool(true),
+                       Cell::String("🎉,\"a\"\nb"), Cell::Bytes(std::string_view("\0\xFF", 2))};
+  const Cell empty[] = {Cell::Timestamp(kTimeNs + 1),
+                        Cell::Int(std::numeric_limits<std::int64_t>::min()),
+                        Cell::Double(0.1),
+                        Cell::Bool(false),
+                        Cell::String(""),
+                        Cell::Bytes("")};
   ASSERT_EQ(table.Write(full, 6), ring::WriteStatus::kWritten);
   ASSERT_EQ(table.Write(empty, 6), ring::WriteStatus::kWritten);
   const Cell nothing[] = {Cell::Timestamp(kTimeNs + 2)};
   ASSERT_EQ(table.Write(nothing, 1), ring::WriteStatus::kWritten);
 }
 
-constexpr char kHard[] = "SELECT timestamp, timestamp_ns, i, d, b, s, x FROM python.hard ORDER BY timestamp_ns";
+constexpr char kHard[] =
+    "SELECT timestamp, timestamp_ns, i, d, b, s, x FROM python.hard ORDER BY timestamp_ns";
 
 TEST(RingQuery, HardValuesInCsv) {
   Job job;
   WriteHardValues(job);
   const Answer answer = Query(kHard, {job.target()});
   EXPECT_EQ(answer.problem, "");
-  EXPECT_EQ(answer.text,
-            "timestamp,timestamp_ns,i,d,b,s,x\r\n"
-            "2026-01-01 00:00:00.123456+00,1767225600123456789,9223372036854775807,nan,true,\"🎉,\"\"a\"\"\nb\",\\x00\\xFF\r\n"
-            "2026-01-01 00:00:00.123456+00,1767225600123456790,-9223372036854775808,0.1,false,\"\",\"\"\r\n"
-            "2026-01-01 00:00:00.123456+00,1767225600123456791,,,,,\r\n");
+  EXPECT_EQ(
+      answer.text,
+      "timestamp,timestamp_ns,i,d,b,s,x\r\n"
+      "2026-01-01 "
+      "00:00:00.123456+00,1767225600123456789,9223372036854775807,nan,true,\"🎉,\"\"a\"\"\nb\",\\x00\\xFF\r\n"
+      "2026-01-01 00:00:00.123456+00,1767225600123456790,-9223372036854775808,0.1,false,\"\",\"\"\r\n"
+      "2026-01-01 00:00:00.123456+00,1767225600123456791,,,,,\r\n");
 }
 
 TEST(RingQuery, HardValuesInJson) {
@@ -126,11 +136,12 @@ TEST(RingQuery, HardValuesForPeople) {
             " -9223372036854775808 │ \n"
             "                 NULL │ NULL\n"
             "(3 rows)\n");
-  EXPECT_EQ(Query("SELECT i, s FROM python.hard ORDER BY timestamp_ns", {job.target()}, Format::kMarkdown).text,
-            "| i | s |\n|---:|---|\n"
-            "| 9223372036854775807 | 🎉,\"a\"<br>b |\n"
-            "| -9223372036854775808 |  |\n"
-            "| NULL | NULL |\n");
+  EXPECT_EQ(
+      Query("SELECT i, s FROM python.hard ORDER BY timestamp_ns", {job.target()}, Format::kMarkdown).text,
+      "| i | s |\n|---:|---|\n"
+      "| 9223372036854775807 | 🎉,\"a\"<br>b |\n"
+      "| -9223372036854775808 |  |\n"
+      "| NULL | NULL |\n");
 }
 
 // Arrow and Parquet are read back by pyarrow in tests/integration; here: that they are what they say.
@@ -153,7 +164,8 @@ TEST(RingQuery, BinaryFormatsAreWhole) {
 
 TEST(RingQuery, LongStringsAndBrokenOnes) {
   Job job;
-  ring::Table& table = job.Add("python.texts", {{"timestamp", ring::ColumnType::kTimestamp}, {"s", ring::ColumnType::kString}});
+  ring::Table& table = job.Add(
+      "python.texts", {{"timestamp", ring::ColumnType::kTimestamp}, {"s", ring::ColumnType::kString}});
   const std::string megabyte(1 << 20, 'm');
   for (const std::string_view text : {std::string_view(megabyte), std::string_view("bad \xFF end")}) {
     const Cell row[] = {Cell::Null(), Cell::String(text)};
@@ -167,12 +179,18 @@ TEST(RingQuery, TablesOfJobsComeAndGo) {
   Job one;
   Job two;
   one.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp}, {"a", ring::ColumnType::kInt64}});
-  two.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp}, {"a", ring::ColumnType::kDouble}, {"b", ring::ColumnType::kString}});
+  two.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp},
+                          {"a", ring::ColumnType::kDouble},
+                          {"b", ring::ColumnType::kString}});
   EXPECT_NE(Query("SELECT * FROM python.mine", {}).problem.find("does not exist"), std::string::npos);
   const Cell row_one[] = {Cell::Timestamp(1), Cell::Int(1)};
   const Cell row_two[] = {Cell::Timestamp(2), Cell::Double(2.5), Cell::String("x")};
-  one.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp}, {"a", ring::ColumnType::kInt64}}).Write(row_one, 2);
-  two.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp}, {"a", ring::ColumnType::kDouble}, {"b", ring::ColumnType::kString}}).Write(row_two, 3);
+  one.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp}, {"a", ring::ColumnType::kInt64}})
+      .Write(row_one, 2);
+  two.Add("python.mine", {{"timestamp", ring::ColumnType::kTimestamp},
+                          {"a", ring::ColumnType::kDouble},
+                          {"b", ring::ColumnType::kString}})
+      .Write(row_two, 3);
   EXPECT_EQ(Query("SELECT a FROM python.mine", {one.target()}).text, "a\r\n1\r\n");
   const Answer both = Query("SELECT a, b, pid FROM python.mine ORDER BY pid", {one.target(7), two.target(8)});
   EXPECT_EQ(both.problem, "");
@@ -187,14 +205,18 @@ TEST(RingQuery, DeclaredTablesAndTheirLosses) {
   ring::Table& gc = job.AddDeclared("python.gc");
   const Cell row[] = {Cell::Null(), Cell::Int(2), Cell::Double(1.5), Cell::Int(10), Cell::Int(0)};
   for (int i = 0; i < 30'000; ++i) ASSERT_EQ(gc.Write(row, 5), ring::WriteStatus::kWritten);
-  const Answer counted = Query("SELECT count(*) >= 10000, sum(duration_ms) / count(*) FROM python.gc", {job.target()});
+  const Answer counted =
+      Query("SELECT count(*) >= 10000, sum(duration_ms) / count(*) FROM python.gc", {job.target()});
   EXPECT_NE(counted.text.find("true,1.5"), std::string::npos) << counted.text << counted.problem;
   const Answer drops = Query(
-      "SELECT d.rows = c.n, d.written, d.rows + d.overwritten FROM probing.drops d, (SELECT count(*) AS n FROM python.gc) c"
+      "SELECT d.rows = c.n, d.written, d.rows + d.overwritten FROM probing.drops d, (SELECT count(*) AS n "
+      "FROM python.gc) c"
       " WHERE table_name = 'python.gc'",
       {job.target()});
   EXPECT_NE(drops.text.find("true,30000,30000"), std::string::npos) << drops.text << drops.problem;
-  EXPECT_EQ(Query("SELECT count(*) AS n FROM python.gc WHERE timestamp > now() - interval '5 minutes'", {job.target()}).text,
+  EXPECT_EQ(Query("SELECT count(*) AS n FROM python.gc WHERE timestamp > now() - interval '5 minutes'",
+                  {job.target()})
+                .text,
             Query("SELECT count(*) AS n FROM python.gc", {job.target()}).text);
 }
 

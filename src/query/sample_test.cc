@@ -29,12 +29,17 @@ Value SampleValue(const table::Table& table, const table::Column& column, std::i
     if (column.name == "value") return row % 3 == 2 ? Value() : Value(static_cast<double>(row) / 2);
   }
   switch (column.type) {
-    case Type::kInt64: return row;
-    case Type::kDouble: return static_cast<double>(row) / 2;
-    case Type::kBool: return row % 2 == 0;
-    case Type::kTimestamp: return std::int64_t{1'767'225'600'000'000'000} + row;  // 2026-01-01
+    case Type::kInt64:
+      return row;
+    case Type::kDouble:
+      return static_cast<double>(row) / 2;
+    case Type::kBool:
+      return row % 2 == 0;
+    case Type::kTimestamp:
+      return std::int64_t{1'767'225'600'000'000'000} + row;  // 2026-01-01
     case Type::kString:
-    case Type::kBytes: return std::string(column.name) + std::to_string(row % 3);
+    case Type::kBytes:
+      return std::string(column.name) + std::to_string(row % 3);
   }
   return {};
 }
@@ -61,7 +66,10 @@ class TextSink : public ResultSink {
       api_.destroy_logical_type(&type);
       const duckdb_type id = types_.back().id;
       const bool is_real = id == DUCKDB_TYPE_DOUBLE || id == DUCKDB_TYPE_FLOAT || id == DUCKDB_TYPE_DECIMAL;
-      result_.types += id == DUCKDB_TYPE_BOOLEAN ? 'B' : is_real ? 'R' : types_.back().is_number() ? 'I' : 'T';
+      result_.types += id == DUCKDB_TYPE_BOOLEAN   ? 'B'
+                       : is_real                   ? 'R'
+                       : types_.back().is_number() ? 'I'
+                                                   : 'T';
     }
     return {};
   }
@@ -71,8 +79,10 @@ class TextSink : public ResultSink {
       for (std::size_t i = 0; i < types_.size(); ++i) {
         const ColumnView column(api_, api_.data_chunk_get_vector(chunk, i), types_[i]);
         std::string text;
-        if (column.IsNull(row)) text = "NULL";
-        else column.AppendText(text, row);
+        if (column.IsNull(row))
+          text = "NULL";
+        else
+          column.AppendText(text, row);
         line += (i > 0 ? "\t" : "") + (text.empty() ? "(empty)" : text);
       }
       result_.rows.push_back(std::move(line));
@@ -93,10 +103,10 @@ std::vector<std::shared_ptr<table::Source>> SampleSources() {
   for (const table::Table* table : table::AllTables()) {
     const bool is_own = table->name == "probing.tables" || table->name == "probing.columns";
     if (table->kind == table::Kind::kView || is_own) continue;
-    sources.push_back(table::MakeRowsSource(
-        {table, [table](const table::Target*, const std::vector<std::size_t>& columns) {
-           return MakeRows(*table, columns);
-         }}));
+    sources.push_back(
+        table::MakeRowsSource({table, [table](const table::Target*, const std::vector<std::size_t>& columns) {
+                                 return MakeRows(*table, columns);
+                               }}));
   }
   return sources;
 }

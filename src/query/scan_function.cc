@@ -58,12 +58,18 @@ void Delete(void* pointer) {
 
 duckdb_type EngineType(Type type) {
   switch (type) {
-    case Type::kInt64: return DUCKDB_TYPE_BIGINT;
-    case Type::kDouble: return DUCKDB_TYPE_DOUBLE;
-    case Type::kBool: return DUCKDB_TYPE_BOOLEAN;
-    case Type::kString: return DUCKDB_TYPE_VARCHAR;
-    case Type::kBytes: return DUCKDB_TYPE_BLOB;
-    case Type::kTimestamp: return DUCKDB_TYPE_TIMESTAMP_TZ;
+    case Type::kInt64:
+      return DUCKDB_TYPE_BIGINT;
+    case Type::kDouble:
+      return DUCKDB_TYPE_DOUBLE;
+    case Type::kBool:
+      return DUCKDB_TYPE_BOOLEAN;
+    case Type::kString:
+      return DUCKDB_TYPE_VARCHAR;
+    case Type::kBytes:
+      return DUCKDB_TYPE_BLOB;
+    case Type::kTimestamp:
+      return DUCKDB_TYPE_TIMESTAMP_TZ;
   }
   return DUCKDB_TYPE_INVALID;
 }
@@ -78,10 +84,10 @@ void Bind(duckdb_bind_info info) {
   data->everywhere = api.get_bool(everywhere);
   data->source = catalog.Find(name == nullptr ? "" : name);
   data->scope = catalog.scope();
-  const std::string problem = name == nullptr              ? "probing_scan needs the name of a table"
-                              : data->source == nullptr    ? "there is no table " + std::string(name)
-                              : data->scope == nullptr     ? "tables can be read by queries only"
-                                                           : "";
+  const std::string problem = name == nullptr           ? "probing_scan needs the name of a table"
+                              : data->source == nullptr ? "there is no table " + std::string(name)
+                              : data->scope == nullptr  ? "tables can be read by queries only"
+                                                        : "";
   api.free(name);
   api.destroy_value(&name_value);
   api.destroy_value(&everywhere);
@@ -156,7 +162,8 @@ void PutNanosecondsAsMicroseconds(std::int64_t* values, std::size_t count) {
 }
 
 // Constant columns are one value for DuckDB, whatever the number of rows.
-void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& output, const table::Target* target) {
+void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& output,
+               const table::Target* target) {
   duckdb_value value = nullptr;
   if (target != nullptr && output.from == OutputColumn::From::kPid) value = api.create_int64(target->pid);
   if (target != nullptr && output.from == OutputColumn::From::kRank && target->rank)
@@ -213,7 +220,8 @@ Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
   }
 }
 
-Result<std::size_t> FillChunk(const DuckDb& api, ScanState& scan, ThreadState& mine, duckdb_data_chunk chunk) {
+Result<std::size_t> FillChunk(const DuckDb& api, ScanState& scan, ThreadState& mine,
+                              duckdb_data_chunk chunk) {
   std::vector<table::ColumnOut> columns;
   mine.validity.resize(scan.outputs.size());
   for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
@@ -241,7 +249,8 @@ void Scan(duckdb_function_info info, duckdb_data_chunk chunk) {
   const Result<std::size_t> count = FillChunk(api, scan, mine, chunk);
   if (!count.ok()) {
     const Error& error = count.error();
-    const std::string text = scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
+    const std::string text =
+        scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
     api.function_set_error(info, text.c_str());
     return;
   }

@@ -50,8 +50,9 @@ std::string QuoteText(std::string_view text) { return Quote(text, '\''); }
 
 std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics) {
   const std::string name = FullName(table, everywhere);
-  const std::string sql = table.kind == table::Kind::kView ? Expand(table.sql, everywhere, metrics)
-                                                           : "SELECT * FROM " + ScanOf(table.name, everywhere);
+  const std::string sql = table.kind == table::Kind::kView
+                              ? Expand(table.sql, everywhere, metrics)
+                              : "SELECT * FROM " + ScanOf(table.name, everywhere);
   return "CREATE OR REPLACE VIEW " + name + " AS " + sql;
 }
 
@@ -95,9 +96,11 @@ std::string MetricColumns(std::span<const Metric> metrics) {
     const std::string lower = table::LowerCase(metric.name);
     if (lower == "epoch" || lower == "step" || metric.name == "loss") continue;  // those are these columns
     std::string column = metric.name;
-    for (int i = 2; !taken.insert(table::LowerCase(column)).second; ++i) column = metric.name + "_" + std::to_string(i);
+    for (int i = 2; !taken.insert(table::LowerCase(column)).second; ++i)
+      column = metric.name + "_" + std::to_string(i);
     const std::string value = metric.is_text ? "coalesce(text, value::VARCHAR)" : "value";
-    columns += ", max(" + value + ") FILTER (WHERE name = " + QuoteText(metric.name) + ") AS " + QuoteName(column);
+    columns +=
+        ", max(" + value + ") FILTER (WHERE name = " + QuoteText(metric.name) + ") AS " + QuoteName(column);
   }
   return columns;
 }

@@ -66,7 +66,8 @@ SqlError ParseEngineError(std::string_view engine_message, std::string_view sql)
   const auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), error.line);
   const auto colon = rest.find(": ");
   const auto newline = rest.find('\n');
-  if (status != std::errc() || colon == std::string_view::npos || newline == std::string_view::npos || colon > newline)
+  if (status != std::errc() || colon == std::string_view::npos || newline == std::string_view::npos ||
+      colon > newline)
     return error;
   const std::string_view excerpt = rest.substr(colon + 2, newline - colon - 2);
   const std::string_view below = rest.substr(newline + 1);

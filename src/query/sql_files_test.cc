@@ -54,10 +54,14 @@ std::vector<Entry> ReadEntries(const std::string& text) {
       std::string word;
       words >> entry.kind;
       while (words >> word) {
-        if (word == "rowsort") entry.sorted = true;
-        else if (word.starts_with("timeout_ms=")) entry.limits.timeout_ms = std::stoll(word.substr(11));
-        else if (word.starts_with("rows=")) entry.limits.rows = std::stoll(word.substr(5));
-        else entry.types = word;
+        if (word == "rowsort")
+          entry.sorted = true;
+        else if (word.starts_with("timeout_ms="))
+          entry.limits.timeout_ms = std::stoll(word.substr(11));
+        else if (word.starts_with("rows="))
+          entry.limits.rows = std::stoll(word.substr(5));
+        else
+          entry.types = word;
       }
       state = kSql;
     } else if (line == "----") {

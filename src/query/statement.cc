@@ -11,28 +11,48 @@ namespace {
 
 const char* StatementName(duckdb_statement_type type) {
   switch (type) {
-    case DUCKDB_STATEMENT_TYPE_INSERT: return "INSERT";
-    case DUCKDB_STATEMENT_TYPE_UPDATE: return "UPDATE";
-    case DUCKDB_STATEMENT_TYPE_DELETE: return "DELETE";
-    case DUCKDB_STATEMENT_TYPE_PREPARE: return "PREPARE";
+    case DUCKDB_STATEMENT_TYPE_INSERT:
+      return "INSERT";
+    case DUCKDB_STATEMENT_TYPE_UPDATE:
+      return "UPDATE";
+    case DUCKDB_STATEMENT_TYPE_DELETE:
+      return "DELETE";
+    case DUCKDB_STATEMENT_TYPE_PREPARE:
+      return "PREPARE";
     case DUCKDB_STATEMENT_TYPE_CREATE:
-    case DUCKDB_STATEMENT_TYPE_CREATE_FUNC: return "CREATE";
-    case DUCKDB_STATEMENT_TYPE_EXECUTE: return "EXECUTE";
-    case DUCKDB_STATEMENT_TYPE_ALTER: return "ALTER";
-    case DUCKDB_STATEMENT_TYPE_TRANSACTION: return "a transaction";
-    case DUCKDB_STATEMENT_TYPE_COPY: return "COPY";
-    case DUCKDB_STATEMENT_TYPE_ANALYZE: return "ANALYZE";
+    case DUCKDB_STATEMENT_TYPE_CREATE_FUNC:
+      return "CREATE";
+    case DUCKDB_STATEMENT_TYPE_EXECUTE:
+      return "EXECUTE";
+    case DUCKDB_STATEMENT_TYPE_ALTER:
+      return "ALTER";
+    case DUCKDB_STATEMENT_TYPE_TRANSACTION:
+      return "a transaction";
+    case DUCKDB_STATEMENT_TYPE_COPY:
+      return "COPY";
+    case DUCKDB_STATEMENT_TYPE_ANALYZE:
+      return "ANALYZE";
     case DUCKDB_STATEMENT_TYPE_VARIABLE_SET:
-    case DUCKDB_STATEMENT_TYPE_SET: return "SET";
-    case DUCKDB_STATEMENT_TYPE_DROP: return "DROP";
-    case DUCKDB_STATEMENT_TYPE_EXPORT: return "EXPORT";
-    case DUCKDB_STATEMENT_TYPE_PRAGMA: return "PRAGMA";
-    case DUCKDB_STATEMENT_TYPE_VACUUM: return "VACUUM";
-    case DUCKDB_STATEMENT_TYPE_CALL: return "CALL";
-    case DUCKDB_STATEMENT_TYPE_LOAD: return "LOAD or INSTALL";
-    case DUCKDB_STATEMENT_TYPE_ATTACH: return "ATTACH";
-    case DUCKDB_STATEMENT_TYPE_DETACH: return "DETACH";
-    default: return "this statement";
+    case DUCKDB_STATEMENT_TYPE_SET:
+      return "SET";
+    case DUCKDB_STATEMENT_TYPE_DROP:
+      return "DROP";
+    case DUCKDB_STATEMENT_TYPE_EXPORT:
+      return "EXPORT";
+    case DUCKDB_STATEMENT_TYPE_PRAGMA:
+      return "PRAGMA";
+    case DUCKDB_STATEMENT_TYPE_VACUUM:
+      return "VACUUM";
+    case DUCKDB_STATEMENT_TYPE_CALL:
+      return "CALL";
+    case DUCKDB_STATEMENT_TYPE_LOAD:
+      return "LOAD or INSTALL";
+    case DUCKDB_STATEMENT_TYPE_ATTACH:
+      return "ATTACH";
+    case DUCKDB_STATEMENT_TYPE_DETACH:
+      return "DETACH";
+    default:
+      return "this statement";
   }
 }
 
@@ -40,8 +60,8 @@ constexpr char kReadingOnly[] = "queries only read: SELECT, WITH, DESCRIBE, SHOW
 
 }  // namespace
 
-std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection, const std::string& sql,
-                                       PreparedHandle& prepared) {
+std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
+                                       const std::string& sql, PreparedHandle& prepared) {
   StatementsHandle statements;
   const idx_t count = api.extract_statements(connection, sql.c_str(), &statements.value);
   if (count == 0) {
@@ -101,7 +121,8 @@ std::vector<Metric> ReadMetrics(const DuckDb& api, duckdb_connection connection)
     const ChunkHandle chunk(api.fetch_chunk(result.value));
     const idx_t count = chunk.value == nullptr ? 0 : api.data_chunk_get_size(chunk.value);
     if (count == 0) return metrics;
-    const auto* names = static_cast<table::Text*>(api.vector_get_data(api.data_chunk_get_vector(chunk.value, 0)));
+    const auto* names =
+        static_cast<table::Text*>(api.vector_get_data(api.data_chunk_get_vector(chunk.value, 0)));
     const auto* texts = static_cast<bool*>(api.vector_get_data(api.data_chunk_get_vector(chunk.value, 1)));
     for (idx_t i = 0; i < count; ++i) metrics.push_back({std::string(names[i].view()), texts[i]});
   }

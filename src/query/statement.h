@@ -15,8 +15,8 @@ namespace probing::query {
 
 // Parses and prepares `sql`. Refuses anything but exactly one statement that reads (SELECT, which
 // DESCRIBE, SHOW and SUMMARIZE are as well, or EXPLAIN).
-std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection, const std::string& sql,
-                                       PreparedHandle& prepared);
+std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
+                                       const std::string& sql, PreparedHandle& prepared);
 
 SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string& sql, const Limits& limits);
 

@@ -17,7 +17,8 @@ constexpr char kOnlyViews[] = "only CREATE VIEW and CREATE MACRO belong here";
 // truth beside the declared tables.
 std::string CountTables(const DuckDb& api, duckdb_connection connection) {
   ResultHandle result;
-  if (api.query(connection, "SELECT count(*)::VARCHAR FROM duckdb_tables()", &result.value) != DuckDBSuccess) return "";
+  if (api.query(connection, "SELECT count(*)::VARCHAR FROM duckdb_tables()", &result.value) != DuckDBSuccess)
+    return "";
   const ChunkHandle chunk(api.fetch_chunk(result.value));
   if (chunk.value == nullptr) return "";
   return std::string(
@@ -32,9 +33,9 @@ std::string RunStatement(const DuckDb& api, duckdb_connection connection, const 
       api.prepare_extracted_statement(connection, statements.value, index, &prepared.value);
   if (state != DuckDBSuccess) return ParseEngineError(api.prepare_error(prepared.value), text).Text(text);
   const duckdb_statement_type type = api.prepared_statement_type(prepared.value);
-  if (type != DUCKDB_STATEMENT_TYPE_CREATE && type != DUCKDB_STATEMENT_TYPE_CREATE_FUNC)
-    return kOnlyViews;
-  if (const auto begun = RunOwn(api, connection, "BEGIN TRANSACTION"); !begun.ok()) return begun.error().message;
+  if (type != DUCKDB_STATEMENT_TYPE_CREATE && type != DUCKDB_STATEMENT_TYPE_CREATE_FUNC) return kOnlyViews;
+  if (const auto begun = RunOwn(api, connection, "BEGIN TRANSACTION"); !begun.ok())
+    return begun.error().message;
   const std::string tables_before = CountTables(api, connection);
   std::string problem;
   {
@@ -60,13 +61,13 @@ void RunFile(const DuckDb& api, duckdb_connection connection, const std::string&
   }
   StatementsHandle statements;
   const idx_t count = api.extract_statements(connection, text->c_str(), &statements.value);
-  if (const char* problem = api.extract_statements_error(statements.value); count == 0 && problem != nullptr) {
+  if (const char* problem = api.extract_statements_error(statements.value);
+      count == 0 && problem != nullptr) {
     warnings.push_back(path + ": " + ParseEngineError(problem, *text).Text(*text));
   }
   for (idx_t i = 0; i < count; ++i) {
     const std::string problem = RunStatement(api, connection, statements, i, *text);
-    if (!problem.empty())
-      warnings.push_back(path + ", statement " + std::to_string(i + 1) + ": " + problem);
+    if (!problem.empty()) warnings.push_back(path + ", statement " + std::to_string(i + 1) + ": " + problem);
   }
 }
 
@@ -79,7 +80,8 @@ std::vector<std::string> LoadUserViews(const DuckDb& api, duckdb_connection conn
   if (!names.ok()) return warnings;  // most users have none
   std::ranges::sort(*names);
   for (const std::string& name : *names) {
-    if (name.ends_with(".sql") && !name.starts_with(".")) RunFile(api, connection, directory + "/" + name, warnings);
+    if (name.ends_with(".sql") && !name.starts_with("."))
+      RunFile(api, connection, directory + "/" + name, warnings);
   }
   return warnings;
 }

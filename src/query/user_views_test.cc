@@ -27,10 +27,11 @@ class Views : public ::testing::Test {
     Result<std::unique_ptr<Engine>> engine = Engine::Open(std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.error().message;
     std::string text;
-    const auto writer = MakeFormatWriter(**engine, {Format::kCsv, 0}, [&](std::string_view bytes) -> Result<void> {
-      text += bytes;
-      return {};
-    });
+    const auto writer =
+        MakeFormatWriter(**engine, {Format::kCsv, 0}, [&](std::string_view bytes) -> Result<void> {
+          text += bytes;
+          return {};
+        });
     Outcome outcome = (*engine)->Execute(sql, SampleTargets(), {}, *writer);
     warnings_ = outcome.warnings;
     if (outcome.error) return outcome.error->message;
@@ -43,8 +44,9 @@ class Views : public ::testing::Test {
 };
 
 TEST_F(Views, LastAndMayUseEveryTable) {
-  Write("a.sql", "CREATE VIEW slow AS SELECT * FROM python.torch_trace WHERE duration_ms > 3;\n"
-                 "CREATE MACRO half(x) AS x / 2;\nCREATE VIEW busy AS SELECT * FROM system.cpu");
+  Write("a.sql",
+        "CREATE VIEW slow AS SELECT * FROM python.torch_trace WHERE duration_ms > 3;\n"
+        "CREATE MACRO half(x) AS x / 2;\nCREATE VIEW busy AS SELECT * FROM system.cpu");
   EXPECT_EQ(Ask("SELECT count(*) AS n, half(3.0) AS h FROM slow"), "n,h\r\n2,1.5\r\n");
   EXPECT_EQ(Ask("SELECT count(*) AS n FROM busy"), "n\r\n10\r\n");
   EXPECT_TRUE(warnings_.empty());
@@ -60,8 +62,10 @@ TEST_F(Views, ABrokenFileIsAWarningAndNothingElse) {
 }
 
 TEST_F(Views, OtherStatementsAreNotRun) {
-  Write("bad.sql", "SET threads = 7; COPY (SELECT 1) TO '" + folder_ + "/out.csv'; CREATE TABLE t AS SELECT 1 AS a;"
-                   "CREATE VIEW stolen AS SELECT * FROM read_text('/etc/hostname'); CREATE VIEW good AS SELECT 2 AS a");
+  Write("bad.sql", "SET threads = 7; COPY (SELECT 1) TO '" + folder_ +
+                       "/out.csv'; CREATE TABLE t AS SELECT 1 AS a;"
+                       "CREATE VIEW stolen AS SELECT * FROM read_text('/etc/hostname'); CREATE VIEW good AS "
+                       "SELECT 2 AS a");
   EXPECT_EQ(Ask("SELECT * FROM good"), "a\r\n2\r\n");
   EXPECT_EQ(warnings_.size(), 4U);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out.csv"));

@@ -55,7 +55,8 @@ void AppendWide(std::string& out, Uint128 value, bool negative, int scale) {
 
 void AppendSigned(std::string& out, __int128 value, int scale) {
   const bool negative = value < 0;
-  AppendWide(out, negative ? Uint128{0} - static_cast<Uint128>(value) : static_cast<Uint128>(value), negative, scale);
+  AppendWide(out, negative ? Uint128{0} - static_cast<Uint128>(value) : static_cast<Uint128>(value), negative,
+             scale);
 }
 
 Uint128 Join(std::uint64_t upper, std::uint64_t lower) { return (static_cast<Uint128>(upper) << 64) | lower; }
@@ -97,52 +98,99 @@ std::string_view ColumnView::bytes(std::uint64_t row) const { return at<table::T
 
 __int128 ColumnView::Integer(std::uint64_t row) const {
   switch (type_.id == DUCKDB_TYPE_HUGEINT ? type_.id : type_.stored_as) {
-    case DUCKDB_TYPE_UTINYINT: return at<std::uint8_t>(row);
-    case DUCKDB_TYPE_USMALLINT: return at<std::uint16_t>(row);
-    case DUCKDB_TYPE_UINTEGER: return at<std::uint32_t>(row);
-    case DUCKDB_TYPE_SMALLINT: return at<std::int16_t>(row);
-    case DUCKDB_TYPE_INTEGER: return at<std::int32_t>(row);
-    case DUCKDB_TYPE_BIGINT: return at<std::int64_t>(row);
+    case DUCKDB_TYPE_UTINYINT:
+      return at<std::uint8_t>(row);
+    case DUCKDB_TYPE_USMALLINT:
+      return at<std::uint16_t>(row);
+    case DUCKDB_TYPE_UINTEGER:
+      return at<std::uint32_t>(row);
+    case DUCKDB_TYPE_SMALLINT:
+      return at<std::int16_t>(row);
+    case DUCKDB_TYPE_INTEGER:
+      return at<std::int32_t>(row);
+    case DUCKDB_TYPE_BIGINT:
+      return at<std::int64_t>(row);
     case DUCKDB_TYPE_HUGEINT: {
       const auto& wide = at<duckdb_hugeint>(row);
       return static_cast<__int128>(Join(static_cast<std::uint64_t>(wide.upper), wide.lower));
     }
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
 void ColumnView::AppendText(std::string& out, std::uint64_t row) const {
   switch (type_.id) {
-    case DUCKDB_TYPE_BOOLEAN: out += at<bool>(row) ? "true" : "false"; break;
-    case DUCKDB_TYPE_TINYINT: AppendInteger(out, at<std::int8_t>(row)); break;
-    case DUCKDB_TYPE_SMALLINT: AppendInteger(out, at<std::int16_t>(row)); break;
-    case DUCKDB_TYPE_INTEGER: AppendInteger(out, at<std::int32_t>(row)); break;
-    case DUCKDB_TYPE_BIGINT: AppendInteger(out, at<std::int64_t>(row)); break;
-    case DUCKDB_TYPE_UTINYINT: AppendInteger(out, at<std::uint8_t>(row)); break;
-    case DUCKDB_TYPE_USMALLINT: AppendInteger(out, at<std::uint16_t>(row)); break;
-    case DUCKDB_TYPE_UINTEGER: AppendInteger(out, at<std::uint32_t>(row)); break;
-    case DUCKDB_TYPE_UBIGINT: AppendInteger(out, at<std::uint64_t>(row)); break;
-    case DUCKDB_TYPE_FLOAT: AppendReal(out, at<float>(row)); break;
-    case DUCKDB_TYPE_DOUBLE: AppendReal(out, at<double>(row)); break;
-    case DUCKDB_TYPE_HUGEINT: AppendSigned(out, Integer(row), 0); break;
+    case DUCKDB_TYPE_BOOLEAN:
+      out += at<bool>(row) ? "true" : "false";
+      break;
+    case DUCKDB_TYPE_TINYINT:
+      AppendInteger(out, at<std::int8_t>(row));
+      break;
+    case DUCKDB_TYPE_SMALLINT:
+      AppendInteger(out, at<std::int16_t>(row));
+      break;
+    case DUCKDB_TYPE_INTEGER:
+      AppendInteger(out, at<std::int32_t>(row));
+      break;
+    case DUCKDB_TYPE_BIGINT:
+      AppendInteger(out, at<std::int64_t>(row));
+      break;
+    case DUCKDB_TYPE_UTINYINT:
+      AppendInteger(out, at<std::uint8_t>(row));
+      break;
+    case DUCKDB_TYPE_USMALLINT:
+      AppendInteger(out, at<std::uint16_t>(row));
+      break;
+    case DUCKDB_TYPE_UINTEGER:
+      AppendInteger(out, at<std::uint32_t>(row));
+      break;
+    case DUCKDB_TYPE_UBIGINT:
+      AppendInteger(out, at<std::uint64_t>(row));
+      break;
+    case DUCKDB_TYPE_FLOAT:
+      AppendReal(out, at<float>(row));
+      break;
+    case DUCKDB_TYPE_DOUBLE:
+      AppendReal(out, at<double>(row));
+      break;
+    case DUCKDB_TYPE_HUGEINT:
+      AppendSigned(out, Integer(row), 0);
+      break;
     case DUCKDB_TYPE_UHUGEINT: {
       const auto& wide = at<duckdb_uhugeint>(row);
       AppendWide(out, Join(wide.upper, wide.lower), false, 0);
       break;
     }
-    case DUCKDB_TYPE_DECIMAL: AppendSigned(out, Integer(row), type_.scale); break;
+    case DUCKDB_TYPE_DECIMAL:
+      AppendSigned(out, Integer(row), type_.scale);
+      break;
     case DUCKDB_TYPE_ENUM: {
       const auto index = static_cast<std::size_t>(Integer(row));
       if (index < type_.names.size()) out += type_.names[index];
       break;
     }
-    case DUCKDB_TYPE_VARCHAR: out += bytes(row); break;
-    case DUCKDB_TYPE_BLOB: AppendBlob(out, bytes(row)); break;
-    case DUCKDB_TYPE_BIT: AppendBits(out, bytes(row)); break;
-    case DUCKDB_TYPE_UUID: AppendUuid(out, at<duckdb_hugeint>(row)); break;
-    case DUCKDB_TYPE_DATE: AppendDate(out, at<std::int32_t>(row)); break;
-    case DUCKDB_TYPE_TIME: AppendTimeOfDay(out, at<std::int64_t>(row), 6); break;
-    case DUCKDB_TYPE_TIME_NS: AppendTimeOfDay(out, at<std::int64_t>(row), 9); break;
+    case DUCKDB_TYPE_VARCHAR:
+      out += bytes(row);
+      break;
+    case DUCKDB_TYPE_BLOB:
+      AppendBlob(out, bytes(row));
+      break;
+    case DUCKDB_TYPE_BIT:
+      AppendBits(out, bytes(row));
+      break;
+    case DUCKDB_TYPE_UUID:
+      AppendUuid(out, at<duckdb_hugeint>(row));
+      break;
+    case DUCKDB_TYPE_DATE:
+      AppendDate(out, at<std::int32_t>(row));
+      break;
+    case DUCKDB_TYPE_TIME:
+      AppendTimeOfDay(out, at<std::int64_t>(row), 6);
+      break;
+    case DUCKDB_TYPE_TIME_NS:
+      AppendTimeOfDay(out, at<std::int64_t>(row), 9);
+      break;
     case DUCKDB_TYPE_TIME_TZ: {
       // 40 bits of microseconds, 24 bits of (the latest offset minus the offset).
       const auto packed = at<std::uint64_t>(row);
@@ -150,10 +198,18 @@ void ColumnView::AppendText(std::string& out, std::uint64_t row) const {
       AppendZone(out, 57'599 - static_cast<std::int32_t>(packed & 0xFFFFFF));
       break;
     }
-    case DUCKDB_TYPE_TIMESTAMP: AppendTimestamp(out, at<std::int64_t>(row), 6); break;
-    case DUCKDB_TYPE_TIMESTAMP_S: AppendTimestamp(out, at<std::int64_t>(row), 0); break;
-    case DUCKDB_TYPE_TIMESTAMP_MS: AppendTimestamp(out, at<std::int64_t>(row), 3); break;
-    case DUCKDB_TYPE_TIMESTAMP_NS: AppendTimestamp(out, at<std::int64_t>(row), 9); break;
+    case DUCKDB_TYPE_TIMESTAMP:
+      AppendTimestamp(out, at<std::int64_t>(row), 6);
+      break;
+    case DUCKDB_TYPE_TIMESTAMP_S:
+      AppendTimestamp(out, at<std::int64_t>(row), 0);
+      break;
+    case DUCKDB_TYPE_TIMESTAMP_MS:
+      AppendTimestamp(out, at<std::int64_t>(row), 3);
+      break;
+    case DUCKDB_TYPE_TIMESTAMP_NS:
+      AppendTimestamp(out, at<std::int64_t>(row), 9);
+      break;
     case DUCKDB_TYPE_TIMESTAMP_TZ:
       AppendTimestamp(out, at<std::int64_t>(row), 6);
       if (out.back() != 'y') out += "+00";  // infinity has no zone
@@ -164,8 +220,10 @@ void ColumnView::AppendText(std::string& out, std::uint64_t row) const {
       break;
     }
     default:
-      if (type_.is_nested()) AppendNestedText(out, row);
-      else out += "(a value of a type that is not shown; cast it to VARCHAR)";
+      if (type_.is_nested())
+        AppendNestedText(out, row);
+      else
+        out += "(a value of a type that is not shown; cast it to VARCHAR)";
   }
 }
 

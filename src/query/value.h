@@ -19,11 +19,11 @@ struct ValueType {
   int width = 38;                               // of DECIMAL, in digits
   int scale = 0;                                // of DECIMAL
   std::uint64_t array_size = 0;
-  bool is_json = false;               // text that is JSON already
-  std::vector<ValueType> children;    // LIST, ARRAY: 1; MAP: key, value; STRUCT, UNION: members
-  std::vector<std::string> names;     // of STRUCT and UNION members; labels of an ENUM
+  bool is_json = false;             // text that is JSON already
+  std::vector<ValueType> children;  // LIST, ARRAY: 1; MAP: key, value; STRUCT, UNION: members
+  std::vector<std::string> names;   // of STRUCT and UNION members; labels of an ENUM
 
-  bool is_number() const;             // shown to the right
+  bool is_number() const;  // shown to the right
   bool is_nested() const { return !children.empty(); }
 };
 ValueType DescribeType(const DuckDb& api, duckdb_logical_type type);
@@ -32,7 +32,10 @@ ValueType DescribeType(const DuckDb& api, duckdb_logical_type type);
 class ColumnView {
  public:
   ColumnView(const DuckDb& api, duckdb_vector vector, const ValueType& type)
-      : api_(api), type_(type), vector_(vector), data_(api.vector_get_data(vector)),
+      : api_(api),
+        type_(type),
+        vector_(vector),
+        data_(api.vector_get_data(vector)),
         validity_(api.vector_get_validity(vector)) {}
 
   bool IsNull(std::uint64_t row) const {

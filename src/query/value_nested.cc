@@ -9,8 +9,10 @@ namespace {
 constexpr char kHex[] = "0123456789abcdef";
 
 void AppendEntry(std::string& out, const ColumnView& column, std::uint64_t row) {
-  if (column.IsNull(row)) out += "NULL";
-  else column.AppendText(out, row);
+  if (column.IsNull(row))
+    out += "NULL";
+  else
+    column.AppendText(out, row);
 }
 
 // Rows of the child vector that belong to one list, array or map.
@@ -33,15 +35,18 @@ double RealValue(const ColumnView& column, std::uint64_t row) {
 
 ColumnView ColumnView::Child(std::size_t index) const {
   switch (type_.id) {
-    case DUCKDB_TYPE_LIST: return {api_, api_.list_vector_get_child(vector_), type_.children[0]};
-    case DUCKDB_TYPE_ARRAY: return {api_, api_.array_vector_get_child(vector_), type_.children[0]};
+    case DUCKDB_TYPE_LIST:
+      return {api_, api_.list_vector_get_child(vector_), type_.children[0]};
+    case DUCKDB_TYPE_ARRAY:
+      return {api_, api_.array_vector_get_child(vector_), type_.children[0]};
     case DUCKDB_TYPE_MAP: {  // a list of structs of key and value
       duckdb_vector entries = api_.list_vector_get_child(vector_);
       return {api_, api_.struct_vector_get_child(entries, index), type_.children[index]};
     }
     case DUCKDB_TYPE_UNION:  // a struct whose first member is the tag
       return {api_, api_.struct_vector_get_child(vector_, index + 1), type_.children[index]};
-    default: return {api_, api_.struct_vector_get_child(vector_, index), type_.children[index]};
+    default:
+      return {api_, api_.struct_vector_get_child(vector_, index), type_.children[index]};
   }
 }
 
@@ -78,11 +83,21 @@ void AppendJsonString(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += "\\u00";
@@ -109,8 +124,10 @@ void ColumnView::AppendNestedJson(std::string& out, std::uint64_t row) const {
   } else if (type_.id == DUCKDB_TYPE_UNION) {
     const std::uint8_t tag =
         static_cast<const std::uint8_t*>(api_.vector_get_data(api_.struct_vector_get_child(vector_, 0)))[row];
-    if (tag < type_.children.size()) Child(tag).AppendJson(out, row);
-    else out += "null";
+    if (tag < type_.children.size())
+      Child(tag).AppendJson(out, row);
+    else
+      out += "null";
   } else if (type_.id == DUCKDB_TYPE_MAP) {
     const Range range = ChildRange(*this, row);
     out += '{';
@@ -142,8 +159,10 @@ void ColumnView::AppendJson(std::string& out, std::uint64_t row) const {
     AppendNestedJson(out, row);
   } else if (type_.id == DUCKDB_TYPE_FLOAT || type_.id == DUCKDB_TYPE_DOUBLE) {
     const double value = RealValue(*this, row);
-    if (std::isfinite(value)) AppendText(out, row);
-    else out += std::isnan(value) ? "\"NaN\"" : value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
+    if (std::isfinite(value))
+      AppendText(out, row);
+    else
+      out += std::isnan(value) ? "\"NaN\"" : value < 0 ? "\"-Infinity\"" : "\"Infinity\"";
   } else if (type_.id == DUCKDB_TYPE_BOOLEAN || type_.is_number() || type_.is_json) {
     AppendText(out, row);
   } else if (type_.id == DUCKDB_TYPE_VARCHAR) {

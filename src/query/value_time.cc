@@ -12,7 +12,9 @@ void AppendPadded(std::string& out, std::int64_t number, int digits) {
   out += text;
 }
 
-std::int64_t FloorDivide(std::int64_t a, std::int64_t b) { return a / b - static_cast<std::int64_t>(a % b < 0); }
+std::int64_t FloorDivide(std::int64_t a, std::int64_t b) {
+  return a / b - static_cast<std::int64_t>(a % b < 0);
+}
 
 std::int64_t PowerOfTen(int digits) {
   std::int64_t power = 1;
@@ -29,9 +31,12 @@ void AppendCount(std::string& out, std::int64_t number, const char* unit) {
 // ±infinity of dates and timestamps.
 template <typename T>
 bool AppendInfinity(std::string& out, T value) {
-  if (value == std::numeric_limits<T>::max()) out += "infinity";
-  else if (value == -std::numeric_limits<T>::max()) out += "-infinity";
-  else return false;
+  if (value == std::numeric_limits<T>::max())
+    out += "infinity";
+  else if (value == -std::numeric_limits<T>::max())
+    out += "-infinity";
+  else
+    return false;
   return true;
 }
 

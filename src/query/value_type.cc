@@ -57,7 +57,8 @@ ValueType DescribeType(const DuckDb& api, duckdb_logical_type type) {
         described.names.push_back(TakeString(api, api.union_type_member_name(type, i)));
       }
       break;
-    default: break;
+    default:
+      break;
   }
   return described;
 }
@@ -76,8 +77,10 @@ bool ValueType::is_number() const {
     case DUCKDB_TYPE_DOUBLE:
     case DUCKDB_TYPE_HUGEINT:
     case DUCKDB_TYPE_UHUGEINT:
-    case DUCKDB_TYPE_DECIMAL: return true;
-    default: return false;
+    case DUCKDB_TYPE_DECIMAL:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -101,14 +101,17 @@ class Worker {
       Result<Frame> frame = ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever));
       if (!frame.ok()) return frame.error().code == Code::kNotFound ? 0 : 1;
       switch (frame->type) {
-        case FrameType::kOpen: Open(frame->payload); break;
+        case FrameType::kOpen:
+          Open(frame->payload);
+          break;
         case FrameType::kFiles:
           for (ScopedFd& file : frame->files) files_.push_back(std::move(file));
           break;
         case FrameType::kQuery:
           if (!Answer(frame->payload)) return 0;
           break;
-        default: return 1;
+        default:
+          return 1;
       }
     }
   }
@@ -119,8 +122,10 @@ class Worker {
     Result<std::string> ready = Error{Code::kFailed, "the first message is damaged", ""};
     if (Decode(payload, message)) {
       Result<void> opened = OpenEngine(message);
-      if (opened.ok()) ready = std::string();
-      else ready = opened.error();
+      if (opened.ok())
+        ready = std::string();
+      else
+        ready = opened.error();
     }
     (void)SendFrame(kWorkerSocket, FrameType::kReady, EncodeResult(ready));
   }

@@ -81,8 +81,10 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const std::string& p
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, std::move(ours), open.memory_bytes));
   RETURN_IF_ERROR(SendFrame(worker->socket_.get(), FrameType::kOpen, Encode(open)));
   Result<Frame> ready = ReceiveFrame(worker->socket_.get(), Deadline::AfterMs(kStartTimeoutMs));
-  if (!ready.ok()) return Error{Code::kFailed, "the query worker did not start: " + ready.error().message, ""};
-  if (ready->type != FrameType::kReady) return Error{Code::kFailed, "the query worker is of another build", ""};
+  if (!ready.ok())
+    return Error{Code::kFailed, "the query worker did not start: " + ready.error().message, ""};
+  if (ready->type != FrameType::kReady)
+    return Error{Code::kFailed, "the query worker is of another build", ""};
   RETURN_IF_ERROR(DecodeResult(ready->payload));
   return worker;
 }
@@ -98,27 +100,34 @@ Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
     }
   }
   if (!files.empty()) RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
-  QueryMessage message{request.sql, request.format, request.limits, request.provider != nullptr, request.targets};
+  QueryMessage message{request.sql, request.format, request.limits, request.provider != nullptr,
+                       request.targets};
   return SendFrame(socket_.get(), FrameType::kQuery, Encode(message));
 }
 
 Result<void> WorkerProcess::SendRows(const QueryRequest& request, std::string_view payload) {
   NeedMessage need;
-  const bool is_fine = Decode(payload, need) && need.target < static_cast<std::int64_t>(request.targets.size());
+  const bool is_fine =
+      Decode(payload, need) && need.target < static_cast<std::int64_t>(request.targets.size());
   const table::Table* table = is_fine ? table::FindTable(need.table) : nullptr;
-  if (table == nullptr || !request.provider) return Error{Code::kFailed, "the query worker asked for nonsense", ""};
+  if (table == nullptr || !request.provider)
+    return Error{Code::kFailed, "the query worker asked for nonsense", ""};
   std::vector<std::size_t> columns;
   for (const std::uint64_t column : need.columns) {
-    if (column >= table->columns.size()) return Error{Code::kFailed, "the query worker asked for nonsense", ""};
+    if (column >= table->columns.size())
+      return Error{Code::kFailed, "the query worker asked for nonsense", ""};
     columns.push_back(column);
   }
-  const table::Target* target = need.target < 0 ? nullptr : &request.targets[static_cast<std::size_t>(need.target)];
+  const table::Target* target =
+      need.target < 0 ? nullptr : &request.targets[static_cast<std::size_t>(need.target)];
   Result<table::Rows> rows = request.provider(*table, target, columns);
-  return SendFrame(socket_.get(), FrameType::kRows,
-                   EncodeResult(rows.ok() ? Result<std::string>(rows->Encode()) : Result<std::string>(rows.error())));
+  return SendFrame(
+      socket_.get(), FrameType::kRows,
+      EncodeResult(rows.ok() ? Result<std::string>(rows->Encode()) : Result<std::string>(rows.error())));
 }
 
-WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output& output, QueryAnswer& answer) {
+WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output& output,
+                                       QueryAnswer& answer) {
   Deadline deadline = Deadline::AfterMs(request.limits.timeout_ms + kGraceMs);
   if (!SendQuery(request).ok()) return Fate::kNeverBegan;
   bool has_begun = false;
@@ -134,10 +143,14 @@ WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output
     EndMessage end;
     switch (frame->type) {
       case FrameType::kData:
-        if (output) handled = output(frame->payload);
-        else answer.body += frame->payload;
+        if (output)
+          handled = output(frame->payload);
+        else
+          answer.body += frame->payload;
         break;
-      case FrameType::kNeed: handled = SendRows(request, frame->payload); break;
+      case FrameType::kNeed:
+        handled = SendRows(request, frame->payload);
+        break;
       case FrameType::kEnd:
         if (!Decode(frame->payload, end)) {
           handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
@@ -147,7 +160,8 @@ WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output
         answer.rows = end.rows;
         answer.warnings = std::move(end.warnings);
         return end.leaves ? Fate::kEnded : Fate::kAnswered;
-      default: handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
+      default:
+        handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
     }
     if (!handled.ok()) {
       answer.error = SqlError{handled.error().code, handled.error().message, handled.error().hint};
@@ -161,7 +175,8 @@ SqlError WorkerProcess::HowItEnded(const QueryRequest& request, const Error& err
   const int status = End();
   // What a program does that gets no memory, or too much of the host's.
   if (WIFSIGNALED(status))
-    return OutOfMemoryError(request.limits, "the query worker was ended by " + std::string(strsignal(WTERMSIG(status))));
+    return OutOfMemoryError(request.limits,
+                            "the query worker was ended by " + std::string(strsignal(WTERMSIG(status))));
   return SqlError{Code::kFailed, "the query worker ended in the middle of the query: " + error.message,
                   "run the query again; probingd's log may say more"};
 }

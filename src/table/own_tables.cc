@@ -68,11 +68,15 @@ constexpr std::array kOverhead{
 };
 
 constexpr std::array kTables{
-    Table{"cluster.nodes", Kind::kLive, Origin::kDaemon, "hosts of the job and their probingd", kNodes, "", About::kHost},
+    Table{"cluster.nodes", Kind::kLive, Origin::kDaemon, "hosts of the job and their probingd", kNodes, "",
+          About::kHost},
     Table{"probing.targets", Kind::kLive, Origin::kDaemon, "processes that are looked into", kTargets},
-    Table{"probing.config", Kind::kLive, Origin::kDaemon, "settings and their values", kConfig, "", About::kHost},
-    Table{"probing.tables", Kind::kLive, Origin::kDaemon, "tables that can be queried", kTablesColumns, "", About::kHost},
-    Table{"probing.columns", Kind::kLive, Origin::kDaemon, "columns of all tables", kColumnsColumns, "", About::kHost},
+    Table{"probing.config", Kind::kLive, Origin::kDaemon, "settings and their values", kConfig, "",
+          About::kHost},
+    Table{"probing.tables", Kind::kLive, Origin::kDaemon, "tables that can be queried", kTablesColumns, "",
+          About::kHost},
+    Table{"probing.columns", Kind::kLive, Origin::kDaemon, "columns of all tables", kColumnsColumns, "",
+          About::kHost},
     Table{"probing.drops", Kind::kLive, Origin::kDaemon, "rows that each table has and has lost", kDrops},
     Table{"probing.overhead", Kind::kLive, Origin::kDaemon, "what Probing costs the target", kOverhead},
 };

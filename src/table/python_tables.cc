@@ -138,7 +138,8 @@ constexpr std::array kTables{
     Table{"python.backtrace", Kind::kLive, Origin::kOutside, "where the main thread is now", kBacktrace},
     Table{"python.stacks", Kind::kLive, Origin::kOutside, "where every thread is now", kStacks},
     Table{"python.samples", Kind::kLive, Origin::kOutside, "stacks taken at intervals", kSamples},
-    Table{"python.flame", Kind::kView, Origin::kOutside, "python.samples folded: one row for each stack", kFlame,
+    Table{"python.flame", Kind::kView, Origin::kOutside, "python.samples folded: one row for each stack",
+          kFlame,
           "SELECT stack, count(*) AS samples, sum(weight) AS weight,"
           " count(*) FILTER (WHERE on_cpu) AS on_cpu, count(*) FILTER (WHERE has_gil) AS has_gil,"
           " pid, rank, host FROM {python.samples} GROUP BY stack, pid, rank, host"},
@@ -147,11 +148,12 @@ constexpr std::array kTables{
     Table{"python.threads", Kind::kLive, Origin::kProbe, "threads as Python knows them", kThreads},
     Table{"python.imports", Kind::kLive, Origin::kProbe, "modules that are loaded", kImports},
     Table{"python.exceptions", Kind::kStored, Origin::kProbe, "exceptions that were raised", kExceptions},
-    Table{"python.logpoints", Kind::kStored, Origin::kProbe, "values recorded by `probing debug log`", kLogpoints},
+    Table{"python.logpoints", Kind::kStored, Origin::kProbe, "values recorded by `probing debug log`",
+          kLogpoints},
     Table{"python.spans", Kind::kStored, Origin::kProbe, "what probing.span() and probing.event() recorded",
           kSpans},
-    Table{"python.metrics", Kind::kStored, Origin::kProbe, "what the job logs about its training, value by value",
-          kMetrics},
+    Table{"python.metrics", Kind::kStored, Origin::kProbe,
+          "what the job logs about its training, value by value", kMetrics},
 };
 
 }  // namespace

@@ -10,12 +10,15 @@ void AppendTable(std::string& page, const Table& table) {
   page += "## " + text(table.name) + "\n\n";
   std::string doc = text(table.doc);
   doc[0] = static_cast<char>(doc[0] >= 'a' && doc[0] <= 'z' ? doc[0] - 'a' + 'A' : doc[0]);
-  page += doc + ". " + (table.kind == Kind::kStored ? "Stored" : table.kind == Kind::kLive ? "Live" : "A view") +
+  page += doc + ". " +
+          (table.kind == Kind::kStored ? "Stored"
+           : table.kind == Kind::kLive ? "Live"
+                                       : "A view") +
           "; rows from " + OriginName(table.origin) + ".\n\n";
   page += "| column | type | unit | |\n|---|---|---|---|\n";
   for (const Column& column : table.columns)
-    page += "| `" + text(column.name) + "` | " + SqlTypeName(column.type) + " | " + text(column.unit) + " | " +
-            text(column.doc) + " |\n";
+    page += "| `" + text(column.name) + "` | " + SqlTypeName(column.type) + " | " + text(column.unit) +
+            " | " + text(column.doc) + " |\n";
   page += "\n";
 }
 
@@ -31,8 +34,8 @@ std::string Reference() {
       "known.\n\n"
       "Every table also has these columns:\n\n| column | type | unit | |\n|---|---|---|---|\n";
   for (const Column& column : CommonColumns())
-    page += "| `" + std::string(column.name) + "` | " + SqlTypeName(column.type) + " | | " + std::string(column.doc) +
-            " |\n";
+    page += "| `" + std::string(column.name) + "` | " + SqlTypeName(column.type) + " | | " +
+            std::string(column.doc) + " |\n";
   page += "| `" + std::string(kExactTime.name) + "` | " + SqlTypeName(kExactTime.type) + " | " +
           std::string(kExactTime.unit) + " | " + std::string(kExactTime.doc) +
           " (stored tables; `timestamp` itself has microseconds) |\n\n";

@@ -7,42 +7,60 @@ namespace probing::table {
 
 const char* TypeName(Type type) {
   switch (type) {
-    case Type::kInt64: return "int64";
-    case Type::kDouble: return "double";
-    case Type::kBool: return "bool";
-    case Type::kString: return "string";
-    case Type::kBytes: return "bytes";
-    case Type::kTimestamp: return "timestamp";
+    case Type::kInt64:
+      return "int64";
+    case Type::kDouble:
+      return "double";
+    case Type::kBool:
+      return "bool";
+    case Type::kString:
+      return "string";
+    case Type::kBytes:
+      return "bytes";
+    case Type::kTimestamp:
+      return "timestamp";
   }
   return "";
 }
 
 const char* SqlTypeName(Type type) {
   switch (type) {
-    case Type::kInt64: return "BIGINT";
-    case Type::kDouble: return "DOUBLE";
-    case Type::kBool: return "BOOLEAN";
-    case Type::kString: return "VARCHAR";
-    case Type::kBytes: return "BLOB";
-    case Type::kTimestamp: return "TIMESTAMPTZ";
+    case Type::kInt64:
+      return "BIGINT";
+    case Type::kDouble:
+      return "DOUBLE";
+    case Type::kBool:
+      return "BOOLEAN";
+    case Type::kString:
+      return "VARCHAR";
+    case Type::kBytes:
+      return "BLOB";
+    case Type::kTimestamp:
+      return "TIMESTAMPTZ";
   }
   return "";
 }
 
 const char* KindName(Kind kind) {
   switch (kind) {
-    case Kind::kStored: return "stored";
-    case Kind::kLive: return "live";
-    case Kind::kView: return "view";
+    case Kind::kStored:
+      return "stored";
+    case Kind::kLive:
+      return "live";
+    case Kind::kView:
+      return "view";
   }
   return "";
 }
 
 const char* OriginName(Origin origin) {
   switch (origin) {
-    case Origin::kProbe: return "probe";
-    case Origin::kOutside: return "outside";
-    case Origin::kDaemon: return "probingd";
+    case Origin::kProbe:
+      return "probe";
+    case Origin::kOutside:
+      return "outside";
+    case Origin::kDaemon:
+      return "probingd";
   }
   return "";
 }
@@ -70,7 +88,8 @@ const std::vector<const Table*>& AllTables() {
 
 const Table* FindTable(std::string_view name) {
   const auto& tables = AllTables();
-  const auto found = std::ranges::lower_bound(tables, name, {}, [](const Table* table) { return table->name; });
+  const auto found =
+      std::ranges::lower_bound(tables, name, {}, [](const Table* table) { return table->name; });
   return found != tables.end() && (*found)->name == name ? *found : nullptr;
 }
 

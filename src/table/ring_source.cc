@@ -37,7 +37,8 @@ class CheckedStrings {
 class RingCursor : public Cursor {
  public:
   // `columns` are those of the request. A table that is not in the ring has no rows.
-  static Result<std::unique_ptr<Cursor>> Open(const ScopedFd& fd, const Table& table, const ScanRequest& request) {
+  static Result<std::unique_ptr<Cursor>> Open(const ScopedFd& fd, const Table& table,
+                                              const ScanRequest& request) {
     ASSIGN_OR_RETURN(ring::Reader reader, OpenRing(fd));
     std::unique_ptr<RingCursor> cursor(new RingCursor(std::move(reader)));
     const std::string name = LowerCase(table.name);
@@ -157,9 +158,10 @@ class RingCursor : public Cursor {
   std::string NumberText(const Pick& pick, std::size_t row) const {
     if (pick.from == Type::kBool) return batch_.Bools(pick.column)[row] != 0 ? "true" : "false";
     std::array<char, 40> text;
-    const auto end = pick.from == Type::kDouble
-                         ? std::to_chars(text.data(), text.data() + text.size(), batch_.Doubles(pick.column)[row])
-                         : std::to_chars(text.data(), text.data() + text.size(), batch_.Int64s(pick.column)[row]);
+    const auto end =
+        pick.from == Type::kDouble
+            ? std::to_chars(text.data(), text.data() + text.size(), batch_.Doubles(pick.column)[row])
+            : std::to_chars(text.data(), text.data() + text.size(), batch_.Int64s(pick.column)[row]);
     return {text.data(), end.ptr};
   }
 
@@ -216,31 +218,44 @@ Result<Rows> ReadDrops(const Table& self, const Target& target, const std::vecto
 
 Type FromRing(ring::ColumnType type) {
   switch (type) {
-    case ring::ColumnType::kInt64: return Type::kInt64;
-    case ring::ColumnType::kDouble: return Type::kDouble;
-    case ring::ColumnType::kBool: return Type::kBool;
-    case ring::ColumnType::kString: return Type::kString;
-    case ring::ColumnType::kBytes: return Type::kBytes;
-    case ring::ColumnType::kTimestamp: return Type::kTimestamp;
+    case ring::ColumnType::kInt64:
+      return Type::kInt64;
+    case ring::ColumnType::kDouble:
+      return Type::kDouble;
+    case ring::ColumnType::kBool:
+      return Type::kBool;
+    case ring::ColumnType::kString:
+      return Type::kString;
+    case ring::ColumnType::kBytes:
+      return Type::kBytes;
+    case ring::ColumnType::kTimestamp:
+      return Type::kTimestamp;
   }
   return Type::kBytes;
 }
 
 ring::ColumnType ToRing(Type type) {
   switch (type) {
-    case Type::kInt64: return ring::ColumnType::kInt64;
-    case Type::kDouble: return ring::ColumnType::kDouble;
-    case Type::kBool: return ring::ColumnType::kBool;
-    case Type::kString: return ring::ColumnType::kString;
-    case Type::kBytes: return ring::ColumnType::kBytes;
-    case Type::kTimestamp: return ring::ColumnType::kTimestamp;
+    case Type::kInt64:
+      return ring::ColumnType::kInt64;
+    case Type::kDouble:
+      return ring::ColumnType::kDouble;
+    case Type::kBool:
+      return ring::ColumnType::kBool;
+    case Type::kString:
+      return ring::ColumnType::kString;
+    case Type::kBytes:
+      return ring::ColumnType::kBytes;
+    case Type::kTimestamp:
+      return ring::ColumnType::kTimestamp;
   }
   return ring::ColumnType::kBytes;
 }
 
 std::vector<ring::Column> RingColumns(const Table& table) {
   std::vector<ring::Column> columns;
-  for (const Column& column : table.columns) columns.push_back({std::string(column.name), ToRing(column.type)});
+  for (const Column& column : table.columns)
+    columns.push_back({std::string(column.name), ToRing(column.type)});
   return columns;
 }
 

@@ -127,10 +127,11 @@ class RowsSource : public Source {
   Result<std::vector<Part>> Parts(const ScanRequest& request) override {
     std::vector<Part> parts;
     const auto add = [&](const Target* target) {
-      parts.push_back({target, [this, target, columns = request.columns]() -> Result<std::unique_ptr<Cursor>> {
-                         ASSIGN_OR_RETURN(Rows rows, function_.make(target, columns));
-                         return MakeRowsCursor(std::make_shared<const Rows>(std::move(rows)));
-                       }});
+      parts.push_back(
+          {target, [this, target, columns = request.columns]() -> Result<std::unique_ptr<Cursor>> {
+             ASSIGN_OR_RETURN(Rows rows, function_.make(target, columns));
+             return MakeRowsCursor(std::make_shared<const Rows>(std::move(rows)));
+           }});
     };
     if (function_.table->about == About::kHost) {
       add(nullptr);

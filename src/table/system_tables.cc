@@ -137,7 +137,8 @@ constexpr std::array kTables{
     Table{"system.threads", Kind::kStored, Origin::kOutside, "CPU time of each thread over time", kThreads},
     Table{"system.gpu", Kind::kStored, Origin::kOutside, "GPUs over time", kGpu},
     Table{"crash.events", Kind::kStored, Origin::kOutside, "how targets ended", kCrashEvents},
-    Table{"crash.stacks", Kind::kStored, Origin::kOutside, "the last stacks of targets that ended", kCrashStacks},
+    Table{"crash.stacks", Kind::kStored, Origin::kOutside, "the last stacks of targets that ended",
+          kCrashStacks},
 };
 
 }  // namespace

@@ -67,7 +67,10 @@ TEST(Utf8, IsCheckedAndRepaired) {
   EXPECT_TRUE(IsUtf8("plain text of more than eight bytes, and 🎉 é 漢"));
   for (const char* bad : {"\xFF", "ab\xC3", "\xC0\xAF", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"})
     EXPECT_FALSE(IsUtf8(bad));
-  EXPECT_EQ(ToUtf8("a\xFF" "b"), "a\xEF\xBF\xBD" "b");
+  EXPECT_EQ(ToUtf8("a\xFF"
+                   "b"),
+            "a\xEF\xBF\xBD"
+            "b");
   EXPECT_TRUE(IsUtf8(ToUtf8("\xF0\x9F\x8E")));
 }
 
@@ -90,7 +93,8 @@ TEST(RowsForm, TravelsUnchanged) {
 
 TEST(RowsForm, DamagedBytesAreAnError) {
   const std::string good = SampleRows().Encode();
-  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(Rows::Decode(good.substr(0, size)).ok());
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(Rows::Decode(good.substr(0, size)).ok());
   EXPECT_FALSE(Rows::Decode(good + "x").ok());
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;

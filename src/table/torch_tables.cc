@@ -85,14 +85,17 @@ constexpr std::array kCollectives{
 };
 
 constexpr std::array kTables{
-    Table{"python.torch_trace", Kind::kStored, Origin::kProbe, "every traced call of a PyTorch module", kTorchTrace},
+    Table{"python.torch_trace", Kind::kStored, Origin::kProbe, "every traced call of a PyTorch module",
+          kTorchTrace},
     Table{"python.torch_steps", Kind::kStored, Origin::kProbe, "training steps and where their time went",
           kTorchSteps},
     Table{"python.variables", Kind::kStored, Origin::kProbe, "values of the expressions that were asked for",
           kVariables},
     Table{"python.tensors", Kind::kLive, Origin::kProbe, "tensors that are alive now", kTensors},
-    Table{"python.modules", Kind::kLive, Origin::kProbe, "modules of the models that are alive now", kModules},
-    Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks", kCollectives},
+    Table{"python.modules", Kind::kLive, Origin::kProbe, "modules of the models that are alive now",
+          kModules},
+    Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks",
+          kCollectives},
 };
 
 }  // namespace

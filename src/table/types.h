@@ -57,9 +57,9 @@ inline std::string_view LastNameOf(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-const char* TypeName(Type type);      // "int64"
-const char* SqlTypeName(Type type);   // "BIGINT"
-const char* KindName(Kind kind);      // "stored"
+const char* TypeName(Type type);        // "int64"
+const char* SqlTypeName(Type type);     // "BIGINT"
+const char* KindName(Kind kind);        // "stored"
 const char* OriginName(Origin origin);  // "probe"
 
 }  // namespace probing::table

@@ -37,7 +37,8 @@ std::string LowerCase(std::string_view text) {
 }
 
 UserTable::UserTable(std::string name)
-    : name_(std::move(name)), table_{name_, Kind::kStored, Origin::kProbe, "made by the job (@probing.table)", {}} {}
+    : name_(std::move(name)),
+      table_{name_, Kind::kStored, Origin::kProbe, "made by the job (@probing.table)", {}} {}
 
 void UserTable::AddColumn(std::string_view name, Type type) {
   const std::string lower = LowerCase(name);
@@ -53,7 +54,8 @@ void UserTable::AddColumn(std::string_view name, Type type) {
 }
 
 bool UserTable::operator==(const UserTable& other) const {
-  return name_ == other.name_ && std::ranges::equal(columns_, other.columns_, [](const Column& a, const Column& b) {
+  return name_ == other.name_ &&
+         std::ranges::equal(columns_, other.columns_, [](const Column& a, const Column& b) {
            return a.name == b.name && a.type == b.type;
          });
 }

@@ -127,10 +127,10 @@ def test_it_ends_when_nobody_needs_it(user: User) -> None:
     assert not (user.folder / "probingd.sock").exists()
 
 
-def test_it_stays_while_there_is_a_target(user: User) -> None:
+def test_it_stays_while_there_is_a_target_or_what_one_left(user: User) -> None:
     pid = int(user("status", "--json").expect(0).json["pid"])
     target = user.probed_target()
-    user("config", "probing.daemon.idle_exit=0.2").expect(0)
+    user("config", "probing.daemon.idle_exit=0.2", "probing.keep_ended=0.1").expect(0)
     with pytest.raises(AssertionError, match="the daemon ends"):
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), 1, "the daemon ends")
     target.kill()

@@ -207,7 +207,8 @@ TEST(ProcessTable, TheTreeAndItsNumbers) {
   const auto child_files = std::get<std::int64_t>(ProcessValue(self, child, "fds"));
   EXPECT_NEAR(static_cast<double>(child_files - own_files), 10, 2) << "one is open while it is counted";
   EXPECT_GT(std::get<std::int64_t>(ProcessValue(self, self, "rss")), 1 << 20);
-  EXPECT_GE(std::get<double>(ProcessValue(self, self, "cpu_percent")), 0) << "it may have run for less than a tick";
+  EXPECT_GE(std::get<double>(ProcessValue(self, self, "cpu_percent")), 0)
+      << "it may have run for less than a tick";
   const char* user = getuid() == 0 ? "root" : getenv("USER");
   if (user != nullptr) {
     EXPECT_EQ(ProcessValue(self, self, "user"), table::Value(std::string(user)));
