@@ -44,7 +44,11 @@ show -t "$job" eval 'type(network).__name__'
 heading "Who is being watched on this machine?"
 show list
 
-# The next ways to look join here: a query in SQL, and the address of the web page.
+heading "Ask in SQL: stacks, /proc, what was recorded"
+show -t "$job" query "SELECT thread_name, func, lineno, state FROM python.stacks WHERE depth = 0"
+show -t "$job" query "SELECT name, threads, cpu_percent, rss / 1048576 AS rss_mb FROM system.process"
+
+# The web page's address joins here when there is one.
 
 heading "Leave it as it was found"
 show -t "$job" eject

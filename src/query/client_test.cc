@@ -47,6 +47,16 @@ TEST(Client, AnswersAndKeepsItsWorker) {
   EXPECT_EQ(client.worker_pids(), pids);
 }
 
+TEST(Client, RowsForProgramsKeepColumnsOfTheSameName) {
+  QueryClient client(Options());
+  const QueryAnswer answer = client.Run(Ask("SELECT 1 AS x, NULL AS x, 'a' AS y", Format::kRows));
+  ASSERT_EQ(Problem(answer), "");
+  EXPECT_EQ(
+      answer.body,
+      R"({"columns":[{"name":"x","type":"BIGINT"},{"name":"x","type":"BIGINT"},{"name":"y","type":"VARCHAR"}],)"
+      "\"rows\":[\n[1,null,\"a\"]]}\n");
+}
+
 TEST(Client, AskForRowsThatOnlyTheParentCanMake) {
   QueryClient client(Options());
   QueryRequest request = Ask("SELECT name, bytes, pid, host FROM python.tensors ORDER BY name");

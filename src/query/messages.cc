@@ -81,7 +81,7 @@ bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedF
   for (table::Target& target : message.targets) {
     if (!GetTarget(unpacker, target, files, next_file)) return false;
   }
-  return unpacker.done() && message.format.format <= Format::kParquet;
+  return unpacker.done() && message.format.format <= Format::kRows;
 }
 
 std::string Encode(const NeedMessage& message) {

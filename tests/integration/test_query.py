@@ -212,3 +212,28 @@ def test_a_killed_target_leaves_its_rows_and_how_it_ended(probing: Cli, job: sub
     assert event["reason"] in ("signal", "unknown"), event  # by kernel: see observe/host/exit_watcher.h
     assert rows(probing, "SELECT count(*) AS n FROM training_logs", job.pid) == [{"n": 100}]
     assert "ended" in probing("list").expect(0).stdout
+
+
+def test_a_program_asks_about_itself(probing: Cli, job_python: str) -> None:
+    """probing.query() in the job, over the daemon's socket."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(harness.ROOT / 'python')!r})\n"
+        "import probing\n"
+        "probing.log(step=1, loss=0.5)\n"
+        "rows = probing.query('SELECT step, loss FROM training_logs')\n"
+        "print(rows.columns, list(rows))\n"
+    )
+    probing("status").expect(0)
+    environment = harness.clean_environment(PROBING_LIBRARY=str(harness.BIN / "libprobing.so"))
+    run = subprocess.run(
+        [job_python, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "['step', 'loss'] [(1, 0.5)]\n", run.stderr
+
+
+@pytest.fixture(params=["3.6", "3.11", "3.13"])
+def job_python(request: pytest.FixtureRequest) -> str:
+    for version, path in harness.pythons().items():
+        if version.startswith(request.param + "."):
+            return str(path)
+    pytest.skip(f"there is no Python {request.param} on this machine")
