@@ -60,7 +60,11 @@ void Series::LookForTargets() {
           "nothing is written about target " + std::to_string(target->pid) + ": " + begun.error().message);
     }
   }
-  std::erase_if(known_, [&](const auto& entry) { return !shown.contains(entry.first); });
+  std::erase_if(known_, [&](const auto& entry) {
+    if (shown.contains(entry.first)) return false;
+    host_.Remove(entry.first.first);  // before its arena goes
+    return true;
+  });
 }
 
 Result<void> Series::Begin(const Target& target) {
