@@ -49,22 +49,33 @@ asio::awaitable<void> Series::Tick() {
 }
 
 void Series::LookForTargets() {
+  const std::vector<const Target*> targets = targets_.Known();
   std::set<Identity> shown;
-  for (const Target* target : targets_.Known()) {
-    const Identity identity(target->pid, target->start_ticks);
-    shown.insert(identity);
-    if (known_.contains(identity) || target->state == TargetState::kEnded) continue;
-    known_[identity] = nullptr;  // one try, whatever comes of it
-    if (const Result<void> begun = Begin(*target); !begun.ok()) {
-      Log(LogLevel::kWarn,
-          "nothing is written about target " + std::to_string(target->pid) + ": " + begun.error().message);
-    }
-  }
+  for (const Target* target : targets) shown.emplace(target->pid, target->start_ticks);
   std::erase_if(known_, [&](const auto& entry) {
     if (shown.contains(entry.first)) return false;
     host_.Remove(entry.first.first);  // before its arena goes
     return true;
   });
+  for (const Target* target : targets) {
+    const auto known = known_.find({target->pid, target->start_ticks});
+    if (known == known_.end() && target->state != TargetState::kEnded) {
+      known_[{target->pid, target->start_ticks}] = nullptr;  // one try, whatever comes of it
+      if (const Result<void> begun = Begin(*target); !begun.ok()) {
+        Log(LogLevel::kWarn,
+            "nothing is written about target " + std::to_string(target->pid) + ": " + begun.error().message);
+      }
+    } else if (known != known_.end() && known->second != nullptr && !target->has_series) {
+      (void)Show(*target, *known->second->arena);  // it was left and entered again
+    }
+  }
+}
+
+Result<void> Series::Show(const Target& target, const ring::Arena& arena) {
+  ScopedFd fd(fcntl(arena.fd(), F_DUPFD_CLOEXEC, 3));
+  if (!fd.valid()) return ErrnoError("duplicate the descriptor of a ring");
+  targets_.AddRing(target.pid, target.start_ticks, std::move(fd));
+  return {};
 }
 
 Result<void> Series::Begin(const Target& target) {
@@ -75,8 +86,6 @@ Result<void> Series::Begin(const Target& target) {
   about->started_ns = target.started_ns;
   ASSIGN_OR_RETURN(about->arena, ring::Arena::Create({.max_memory = kMaxBytes}));
   RETURN_IF_ERROR(host_.Add(target.pid, *about->arena, {.python_memory = true}));
-  ScopedFd fd(fcntl(about->arena->fd(), F_DUPFD_CLOEXEC, 3));
-  if (!fd.valid()) return ErrnoError("duplicate the descriptor of a ring");
   observe::ExitWatcherOptions options;
   options.connector = connector_ ? &*connector_ : nullptr;
   if (Result<observe::ExitWatcher> watcher = observe::ExitWatcher::Watch(target.pid, options); watcher.ok()) {
@@ -84,8 +93,7 @@ Result<void> Series::Begin(const Target& target) {
     asio::co_spawn(io_, AwaitEnd(about), asio::detached);
   }
   known_[{target.pid, target.start_ticks}] = about;
-  targets_.AddRing(target.pid, target.start_ticks, std::move(fd));
-  return {};
+  return Show(target, *about->arena);
 }
 
 asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about) {

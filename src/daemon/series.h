@@ -42,6 +42,8 @@ class Series {
   boost::asio::awaitable<void> AwaitEnd(std::shared_ptr<About> about);
   void LookForTargets();
   Result<void> Begin(const Target& target);
+  // Lets queries about the target read the arena.
+  Result<void> Show(const Target& target, const ring::Arena& arena);
 
   boost::asio::io_context& io_;
   Targets& targets_;

@@ -210,6 +210,7 @@ void Targets::AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd) {
   const auto found = targets_.find(pid);
   if (found == targets_.end() || found->second->start_ticks != start_ticks) return;
   found->second->ring_fds.push_back(std::make_shared<const ScopedFd>(std::move(fd)));
+  found->second->has_series = true;
 }
 
 void Targets::Forget(pid_t pid) { targets_.erase(pid); }

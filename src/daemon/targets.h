@@ -48,6 +48,7 @@ struct Target {
   // Memory files with its rows: the probe's own, and the one this daemon writes about it. They
   // outlive the target.
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;
+  bool has_series = false;  // this daemon's is among them
 };
 
 class Targets {

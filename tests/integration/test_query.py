@@ -154,6 +154,17 @@ def test_series_begin_when_a_target_is_probed(probing: Cli, target: StartTarget)
     assert rows(probing, recent, busy.pid)[0]["n"] >= 1
 
 
+def test_series_go_on_when_a_target_is_entered_again(probing: Cli, target: StartTarget) -> None:
+    busy = target("busy")
+    sql = "SELECT 1 FROM system.cpu"
+    for _ in range(2):
+        probing("-t", busy.pid, "inject").expect(0)
+        wait_until(lambda: rows(probing, sql, busy.pid), 10, "a row")
+        probing("-t", busy.pid, "eject").expect(0)
+    assert probing("status", "--json").expect(0).json["targets"] == 0
+    busy.expect_progress()
+
+
 # ── what the job says about itself ───────────────────────────────────────────────────────────
 
 JOB = """
