@@ -124,7 +124,8 @@ std::vector<table::Target> SampleTargets() {
 }
 
 Engine& SampleEngine() {
-  static const std::unique_ptr<Engine> engine = [] {
+  // Never closed: DuckDB's own statics would be gone before ours.
+  static Engine* const engine = [] {
     EngineOptions options;
     options.sources = SampleSources();
     Result<std::unique_ptr<Engine>> opened = Engine::Open(std::move(options));
@@ -132,7 +133,7 @@ Engine& SampleEngine() {
       fprintf(stderr, "%s\n%s\n", opened.error().message.c_str(), opened.error().hint.c_str());
       abort();
     }
-    return std::move(*opened);
+    return opened->release();
   }();
   return *engine;
 }

@@ -194,7 +194,10 @@ int RunWorker(std::vector<std::shared_ptr<table::Source>> sources) {
   // Whatever probingd had open and forgot to mark: not ours.
   syscall(SYS_close_range, kWorkerSocket + 1, ~0U, 0);
   LeaveWithParent();
-  return Worker(std::move(sources)).Run();
+  const int code = Worker(std::move(sources)).Run();
+  // Not by way of exit(): a thread of ours is still waiting, and everything else is the kernel's to
+  // take down.
+  _exit(code);
 }
 
 }  // namespace probing::query
