@@ -44,6 +44,7 @@ Check CheckKind(const Status& status) {
     return Failed("process", Code::kNotFound, who + " is a zombie: it has ended",
                   "its parent, process " + std::to_string(status.parent) + ", has not collected it yet");
   }
+  if (status.exiting) return {"process", false, who + " is just ending", process::EndedMeanwhile(status.pid)};
   if (status.kernel_thread) {
     return Failed("process", Code::kNotFound, who + " is a kernel thread (" + status.name + ")",
                   "name a program's pid");

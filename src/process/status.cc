@@ -10,6 +10,7 @@
 namespace probing::process {
 namespace {
 
+constexpr std::uint64_t kExitingFlag = 0x00000004;       // PF_EXITING
 constexpr std::uint64_t kKernelThreadFlag = 0x00200000;  // PF_KTHREAD
 
 std::string ProcPath(const std::string& root, pid_t pid, const char* file) {
@@ -65,6 +66,7 @@ void ParseStat(std::string_view stat, Status& status) {
     return numbers.empty() ? 0 : numbers.front();
   };
   status.kernel_thread = (field(9) & kKernelThreadFlag) != 0;
+  status.exiting = (field(9) & kExitingFlag) != 0;
   status.start_ticks = field(22);
 }
 
@@ -91,6 +93,21 @@ Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
   }
   ParseStat(*stat, status);
   return status;
+}
+
+std::string ShortCommandLine(pid_t pid, const std::string& proc_root) {
+  auto line = ReadFile(ProcPath(proc_root, pid, "cmdline"));
+  if (!line.ok() || line->empty()) return CommandLine(pid, proc_root);
+  std::string text;
+  std::string_view rest = *line;
+  for (int index = 0; !rest.empty(); ++index) {
+    std::string_view word = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (word.starts_with('/') && index < 2) word.remove_prefix(word.rfind('/') + 1);
+    if (index > 0) text += ' ';
+    text += word;
+  }
+  return text;
 }
 
 std::string CommandLine(pid_t pid, const std::string& proc_root) {
@@ -120,7 +137,7 @@ Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable, c
 
 bool IsAlive(pid_t pid) {
   const Result<Status> status = ReadStatus(pid);
-  return status.ok() && !status->ended();
+  return status.ok() && !status->ended() && !status->exiting;
 }
 
 Error EndedMeanwhile(pid_t pid) {

@@ -22,6 +22,7 @@ struct Status {
   int threads = 0;
   int seccomp_mode = 0;  // 0 none, 1 strict, 2 filter
   int seccomp_filters = 0;
+  bool exiting = false;  // on its way out, its memory may be gone already
   bool kernel_thread = false;
   bool shadow_stack = false;      // x86 CET user shadow stack
   std::vector<pid_t> ns_pids;     // pid in each namespace, outermost first
@@ -44,6 +45,9 @@ Error EndedMeanwhile(pid_t pid);
 
 // The command line with spaces between the words; the name in brackets when there is none.
 std::string CommandLine(pid_t pid, const std::string& proc_root = "/proc");
+
+// For labels: the interpreter and the script without their folders ("python train.py --rank 3").
+std::string ShortCommandLine(pid_t pid, const std::string& proc_root = "/proc");
 
 // The value of one variable in the environment the process was started with.
 Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable,

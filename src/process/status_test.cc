@@ -39,6 +39,11 @@ TEST(Status, RecognisesAKernelThread) {
   EXPECT_EQ(status->own_pid(), 77);
 }
 
+TEST(Status, KnowsAProcessOnItsWayOut) {
+  EXPECT_TRUE(ReadStatus(55, kRoot)->exiting);  // though its state still says "running"
+  EXPECT_FALSE(ReadStatus(4242, kRoot)->exiting);
+}
+
 TEST(Status, MissingProcessIsNotFound) {
   const auto status = ReadStatus(1234, kRoot);
   ASSERT_FALSE(status.ok());
@@ -70,6 +75,11 @@ TEST(CommandLine, HasSpacesBetweenTheWords) {
 TEST(CommandLine, IsTheNameInBracketsWhenThereIsNone) {
   EXPECT_EQ(CommandLine(77, kRoot), "[kthreadd]");
   EXPECT_EQ(CommandLine(1234, kRoot), "");
+}
+
+TEST(ShortCommandLine, LeavesOutTheFoldersOfProgramAndScript) {
+  EXPECT_EQ(ShortCommandLine(55, kRoot), "python train.py --out /data/x");
+  EXPECT_EQ(ShortCommandLine(77, kRoot), "[kthreadd]");
 }
 
 TEST(StartupEnvironment, FindsWholeNamesOnly) {

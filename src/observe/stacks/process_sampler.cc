@@ -44,7 +44,7 @@ Result<ProcessSampler> ProcessSampler::Attach(pid_t pid, const SamplerOptions& o
     ASSIGN_OR_RETURN(auto attached, MixedSampler::Attach(pid, options.native_symbols));
     mixed = std::move(attached);
   }
-  return ProcessSampler(pid, process::CommandLine(pid).substr(0, kMaxNameBytes),
+  return ProcessSampler(pid, process::ShortCommandLine(pid).substr(0, kMaxNameBytes),
                         interpreter.ok() ? std::optional(std::move(*interpreter)) : std::nullopt,
                         std::move(mixed));
 }
