@@ -85,6 +85,10 @@ fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks o
 hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)
 	@$(VENV)/python tools/install_hook.py --python $(PYTHON) --library build/release/bin/libprobing.so
 
+.PHONY: pythons
+pythons: deps ## Python 3.14, 3.13t and 3.14t as further targets for the tests (20 minutes)
+	@tools/install_pythons.sh
+
 .PHONY: completion
 completion: build ## Shell completions of bash, zsh and fish, in build/completion
 	@mkdir -p build/completion

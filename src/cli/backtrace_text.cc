@@ -69,7 +69,8 @@ std::string FormatThread(const ShownThread& thread) {
   for (const cpython::Frame& frame : thread.python.frames) text += FormatFrame(frame);
   if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
-    text += "    (changed faster than it could be read: --stop holds it for a moment)\n";
+    text += IsDead(thread) ? "    (its frames are not all in the core file)\n"
+                           : "    (changed faster than it could be read: --stop holds it for a moment)\n";
   } else if (thread.python.frames.empty()) {
     text += thread.has_python ? "    (no Python frame)\n" : "    (not a Python thread)\n";
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -288,14 +289,24 @@ def compile_target(name: str, folder: Path) -> Path:
 
 
 def pythons() -> dict[str, Path]:
-    """Version → interpreter: pyenv's 3.6 and newer, and the one that runs the tests."""
+    """Version → interpreter: pyenv's 3.6 and newer, those of `make pythons`, the one that runs the tests."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = {".".join(map(str, sys.version_info[:3])): Path(sys.executable)}
-    for python in root.glob("versions/3.*/bin/python3"):
+    for python in [*root.glob("versions/3.*/bin/python3"), *ROOT.glob("build/pythons/3.*/bin/python3")]:
         version = python.parent.parent.name
-        if version.replace(".", "").isdigit() and int(version.split(".")[1]) >= 6:
+        if re.fullmatch(r"3\.\d+(\.\d+)?t?", version) and version_of(version) >= (3, 6):
             found[version] = python
-    return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0].split(".")]))
+    return dict(sorted(found.items(), key=lambda item: (version_of(item[0]), item[0])))
+
+
+def version_of(python: str) -> tuple[int, ...]:
+    """Of "3.14t" (3, 14)."""
+    return tuple(int(part) for part in python.rstrip("t").split("."))
+
+
+def is_unpacked(python: str) -> bool:
+    """Debian's stripped binary, run through a loader of its own (tools/install_pythons.sh)."""
+    return (pythons()[python].parents[1] / "tree").exists()
 
 
 def python_ids() -> list[str]:

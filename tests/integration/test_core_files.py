@@ -58,6 +58,8 @@ def expect_truth(seen: dict[str, Any], truth: dict[str, Any]) -> None:
 def test_a_core_shows_what_python_said(
     probing: harness.Cli, dumped: Callable[..., Any], python: str, scenario: str
 ) -> None:
+    if scenario == "threads" and harness.is_unpacked(python):
+        pytest.skip("gcore leaves out stacks with the guard pages of its glibc, 2.42 and newer")
     truth, core = dumped(scenario, python=python)
     expect_truth(probing("backtrace", "--core", core, "--json").expect(0).json, truth)
 

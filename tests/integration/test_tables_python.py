@@ -244,14 +244,14 @@ def test_collections_and_uncaught_errors_are_noted(probing: Cli, target: StartTa
     assert exceptions[-1]["message"] == "'uncaught'"
     assert '{}["uncaught"]' in exceptions[-1]["traceback"]
     assert exceptions[-1]["tid"] == job.pid
-    minor = int(python.split(".")[1])
+    minor = harness.version_of(python)[1]
     kinds = [row["type"] for row in exceptions]
     assert kinds == (["ZeroDivisionError", "KeyError"] if minor >= 8 else ["KeyError"]), "threads since 3.8"
 
 
 def test_hooks_are_gone_without_a_trace_after_eject(probing: Cli, target: StartTarget, python: str) -> None:
     job = run(target, "nothing", python=python)
-    wanted = 3 if int(python.split(".")[1]) >= 8 else 2  # threading.excepthook
+    wanted = 3 if harness.version_of(python)[1] >= 8 else 2  # threading.excepthook
     probing("-t", job.pid, "inject").expect(0)
     wait_until(lambda: job.report()["hooked"] == wanted, 10, "the hooks are in place")
     probing("-t", job.pid, "eject").expect(0)

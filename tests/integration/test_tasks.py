@@ -11,7 +11,7 @@ from typing import Any
 import harness
 import pytest
 
-SINCE_3_12 = [version for version in harness.python_ids() if int(version.split(".")[1]) >= 12]
+SINCE_3_12 = [version for version in harness.python_ids() if harness.version_of(version)[1] >= 12]
 
 
 @pytest.fixture(params=SINCE_3_12)

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Interpreters that Debian 12 does not have, as targets for the tests: Python 3.14 (packages of
+# Debian's newest suite, unpacked and run through their own loader) and the free-threaded 3.13t
+# and 3.14t (built from Debian's sources, some ten minutes each). Nothing is installed into the
+# system; all of it is in build/pythons. The tests find them there.
+#
+#   install_pythons.sh [3.14] [3.13t] [3.14t]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD/build/pythons
+apt=$root/apt
+suite=sid
+
+say() { printf 'pythons: %s\n' "$*"; }
+die() { printf 'pythons: %s\n' "$*" >&2; exit 1; }
+
+# An apt of our own with the system's mirror and keys, so that the system's package lists stay.
+prepare_apt() {
+  [[ -f $apt/ready ]] && return
+  local mirror
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(LABEL)' 'Created-By: Packages' |
+           awk '$2 == "Debian" && $3 == "Debian" {print $1; exit}')
+  [[ -n $mirror ]] || die "no Debian mirror in apt's sources. Next: apt-get update"
+  mkdir -p "$apt"/{state/lists/partial,cache/archives/partial,etc,packages}
+  for kind in deb deb-src; do
+    echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
+  done > "$apt/etc/sources.list"
+  cat > "$apt/apt.conf" <<CONF
+Dir::State "$apt/state";
+Dir::Cache "$apt/cache";
+Dir::Etc::SourceList "$apt/etc/sources.list";
+Dir::Etc::SourceParts "-";
+Acquire::Check-Valid-Until "false";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+CONF
+  say "reading the package lists of $suite"
+  APT_CONFIG=$apt/apt.conf apt-get update -qq
+  touch "$apt/ready"
+}
+
+# Debian's binaries need a newer libc than Debian 12's: they bring theirs, and its loader starts them.
+unpack_python() {
+  local version=$1 tree=$root/$1/tree lib
+  lib=$tree/usr/lib/x86_64-linux-gnu
+  prepare_apt
+  say "fetching Python $version"
+  (cd "$apt/packages" && APT_CONFIG=$apt/apt.conf apt-get download -qq \
+    "python$version" "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" \
+    libc6 libstdc++6 libgcc-s1 libexpat1 zlib1g libssl3t64 libffi8 libsqlite3-0 liblzma5 libbz2-1.0 \
+    libncursesw6 libtinfo6 libreadline8t64 libzstd1 libuuid1)
+  mkdir -p "$tree" "$root/$version/bin"
+  for package in "$apt"/packages/*.deb; do dpkg -x "$package" "$tree"; done
+  cat > "$root/$version/bin/python3" <<RUN
+#!/bin/sh
+PYTHONHOME=$tree/usr exec $lib/ld-linux-x86-64.so.2 --library-path $lib $tree/usr/bin/python$version "\$@"
+RUN
+  chmod +x "$root/$version/bin/python3"
+}
+
+build_free_threaded() {
+  local version=${1%t} source=$root/source-$1
+  prepare_apt
+  say "fetching the source of Python $version"
+  mkdir -p "$source"
+  (cd "$source" && APT_CONFIG=$apt/apt.conf apt-get source -qq --download-only "python$version" &&
+    tar -xf python"$version"_*.orig.tar.* --strip-components=1)
+  say "building Python $1 (some ten minutes; $source/build.log)"
+  (cd "$source" && { ./configure --quiet --disable-gil --prefix="$root/$1" --without-ensurepip &&
+    nice make -s -j"$(nproc)" && make -s install; } > build.log 2>&1) || die "see $source/build.log"
+  rm -rf "$source"
+}
+
+[[ $# -gt 0 ]] || set -- 3.14 3.13t 3.14t
+for version in "$@"; do
+  if [[ ! -x $root/$version/bin/python3 ]]; then
+    case $version in
+      *t) build_free_threaded "$version" ;;
+      *) unpack_python "$version" ;;
+    esac
+  fi
+  "$root/$version/bin/python3" -c 'import sys; print("pythons:", sys.version.replace("\n", ""))'
+done
