@@ -27,7 +27,6 @@ constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr int kTries = 30;  // a program may load Python long after it started
 constexpr std::int64_t kEndedKeptNs = 60'000'000'000;
 constexpr double kMaxSeconds = 3600;
-constexpr std::string_view kDefaultRate = "0.1";
 // Per target; the last minutes of a busy program.
 constexpr flame::Profile::Limits kContinuousLimits{.samples = 100'000, .table_bytes = 16 << 20};
 constexpr flame::Profile::Limits kRecordingLimits{.samples = 200'000, .table_bytes = 32 << 20};
@@ -60,20 +59,19 @@ bool NativeFromEnvironment(pid_t pid) {
   return canonical.ok() && *canonical == "true";
 }
 
-// The rate the target was started with; nothing when it did not ask.
-std::optional<double> RateFromEnvironment(pid_t pid) {
+// The rate a target was started with (PROBING_SAMPLE_RATE, or PROBE_PPROF=0 and =1), or the usual one.
+double FirstRate(pid_t pid) {
   const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
-  if (!setting.ok()) return std::nullopt;
+  if (!setting.ok()) return 0;
   Result<std::string> text = process::StartupEnvironment(pid, wire::EnvironmentName(**setting));
   if (!text.ok()) {
     const Result<std::string> pprof = process::StartupEnvironment(pid, "PROBE_PPROF");
-    if (!pprof.ok() || pprof->empty() || *pprof == "0") return std::nullopt;
-    text = std::string(kDefaultRate);
+    text = pprof.ok() && *pprof == "0" ? "0" : std::string((*setting)->default_value);
   }
-  const Result<std::string> canonical = wire::CanonicalValue(**setting, *text);
+  Result<std::string> canonical = wire::CanonicalValue(**setting, *text);
   if (!canonical.ok()) {
     Log(LogLevel::kWarn, "target " + std::to_string(pid) + ": " + canonical.error().message);
-    return std::nullopt;
+    canonical = std::string((*setting)->default_value);
   }
   double seconds = 0;
   std::from_chars(canonical->data(), canonical->data() + canonical->size(), seconds);
@@ -83,6 +81,11 @@ std::optional<double> RateFromEnvironment(pid_t pid) {
 }  // namespace
 
 asio::awaitable<Result<void>> Sampling::SetRate(pid_t pid, double seconds) {
+  chosen_.insert(pid);
+  co_return co_await Run(pid, seconds, /*with_probe=*/false);
+}
+
+asio::awaitable<Result<void>> Sampling::Run(pid_t pid, double seconds, bool with_probe) {
   if (seconds == 0) {
     continuous_.erase(pid);
     co_return Result<void>();
@@ -98,7 +101,7 @@ asio::awaitable<Result<void>> Sampling::SetRate(pid_t pid, double seconds) {
   SamplerThread sampler(io_.get_executor(), pid, options);
   Result<void> started = co_await sampler.Started();
   if (!started.ok()) co_return started;
-  continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds), seconds});
+  continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds), seconds, with_probe});
   Log(LogLevel::kInfo, "target " + std::to_string(pid) + " is sampled every " + RateText(seconds) + " s");
   co_return started;
 }
@@ -107,7 +110,7 @@ asio::awaitable<Result<void>> Sampling::SetNative(pid_t pid, bool native) {
   const bool changed = native ? native_.insert(pid).second : native_.erase(pid) > 0;
   const auto found = continuous_.find(pid);
   if (!changed || found == continuous_.end()) co_return Result<void>();
-  co_return co_await SetRate(pid, found->second.seconds);
+  co_return co_await Run(pid, found->second.seconds, found->second.with_probe);
 }
 
 observe::SamplerOptions Sampling::SamplerOptionsOf(bool native) const {
@@ -183,7 +186,9 @@ void Sampling::Watch() { asio::co_spawn(io_, LookAtTargets(), asio::detached); }
 asio::awaitable<void> Sampling::LookAtTargets() {
   while (true) {
     std::map<std::pair<pid_t, std::uint64_t>, int> tries_left;
-    for (const Target* target : targets_.Shown()) {
+    std::set<pid_t> known_pids;
+    for (const Target* target : targets_.Known()) {
+      known_pids.insert(target->pid);
       const std::pair key(target->pid, target->start_ticks);
       const auto known = tries_left_.find(key);
       if (target->state == TargetState::kLive)
@@ -191,19 +196,25 @@ asio::awaitable<void> Sampling::LookAtTargets() {
     }
     tries_left_ = std::move(tries_left);
     for (auto& [key, tries] : tries_left_) {
-      if (tries > 0) tries = co_await StartFromEnvironment(key.first) ? 0 : tries - 1;
+      if (tries > 0) tries = co_await Begin(key.first) ? 0 : tries - 1;
     }
+    // The probe was ejected: nobody is interested any more.
+    std::erase_if(continuous_, [&](const auto& entry) {
+      return entry.second.with_probe && entry.second.sampler.is_running() &&
+             !known_pids.contains(entry.first);
+    });
     ForgetEnded();
     asio::steady_timer timer(io_, kLookEvery);
     (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
   }
 }
 
-asio::awaitable<bool> Sampling::StartFromEnvironment(pid_t pid) {
-  const std::optional<double> seconds = RateFromEnvironment(pid);
-  if (!seconds || continuous_.contains(pid)) co_return true;
+asio::awaitable<bool> Sampling::Begin(pid_t pid) {
+  const auto found = continuous_.find(pid);
+  const bool runs = found != continuous_.end() && found->second.sampler.is_running();
+  if (runs || chosen_.contains(pid)) co_return true;
   if (NativeFromEnvironment(pid)) native_.insert(pid);
-  const Result<void> started = co_await SetRate(pid, *seconds);
+  const Result<void> started = co_await Run(pid, FirstRate(pid), /*with_probe=*/true);
   if (!started.ok()) Log(LogLevel::kDebug, "cannot sample yet: " + started.error().message);
   co_return started.ok();
 }
@@ -217,7 +228,9 @@ void Sampling::ForgetEnded() {
     return entry.second.ended_ns != 0 && now_ns - entry.second.ended_ns > kEndedKeptNs;
   });
   bursts_.ForgetOld(kEndedKeptNs);
-  std::erase_if(native_, [&](pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; });
+  const auto is_gone = [](pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; };
+  std::erase_if(native_, is_gone);
+  std::erase_if(chosen_, is_gone);
 }
 
 }  // namespace probing::daemon

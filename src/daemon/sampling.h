@@ -1,9 +1,10 @@
 // Sampling in probingd: targets that are sampled all the time, and recordings somebody asked for.
 //
-// A target is sampled while probing.sample_rate, its setting, is not 0. It is set by `probing -t PID
-// config`, or by PROBE_PPROF=1 or PROBING_SAMPLE_RATE in the environment the target was started
+// A probed target is sampled ten times a second, unless probing.sample_rate says otherwise: by
+// `probing -t PID config`, or by PROBING_SAMPLE_RATE or PROBE_PPROF in the environment it was started
 // with. Recent samples are kept in bounded memory, for a while also after the end of the target.
-// Needs no probe. Runs on the daemon's thread; the samplers have their own.
+// A process without a probe can be sampled, too, when it is asked for. Runs on the daemon's thread; the
+// samplers have their own.
 #pragma once
 
 #include <sys/types.h>
@@ -50,7 +51,7 @@ class Sampling {
   // Shows what was sampled of a target so far; does nothing when it is not sampled.
   void Look(pid_t pid, const std::function<void(const flame::Profile&)>& look) const;
 
-  // From now on: starts what the environment of new targets asks for, forgets what ended.
+  // From now on: starts with new targets, ends when the probe leaves, forgets what ended.
   void Watch();
 
   // Samplers under way: a reason for the daemon to stay.
@@ -61,13 +62,15 @@ class Sampling {
     SamplerThread sampler;
     std::string rate;
     double seconds = 0;         // the rate as a number
+    bool with_probe = false;    // begun because there is a probe, ends when that leaves
     std::int64_t ended_ns = 0;  // 0: it runs
   };
 
   observe::SamplerOptions SamplerOptionsOf(bool native) const;
   boost::asio::awaitable<void> LookAtTargets();
-  // True when there is nothing more to try: it runs, or was not asked for.
-  boost::asio::awaitable<bool> StartFromEnvironment(pid_t pid);
+  boost::asio::awaitable<Result<void>> Run(pid_t pid, double seconds, bool with_probe);
+  // True when there is nothing more to try: it runs, or somebody has chosen otherwise.
+  boost::asio::awaitable<bool> Begin(pid_t pid);
   void ForgetEnded();
 
   boost::asio::io_context& io_;
@@ -76,6 +79,7 @@ class Sampling {
   std::shared_ptr<unwind::SymbolStore> symbols_ = std::make_shared<unwind::SymbolStore>();
   Bursts bursts_;
   std::set<pid_t> native_;
+  std::set<pid_t> chosen_;  // by SetRate, against which nothing starts by itself
   std::map<pid_t, Continuous> continuous_;
   std::map<std::pair<pid_t, std::uint64_t>, int> tries_left_;  // by pid and when it started
 };

@@ -28,13 +28,23 @@ constexpr std::int64_t kForever = 365LL * 86'400'000;
 constexpr std::int64_t kExtraBytes = 256LL << 20;
 constexpr rlim_t kMaxFileBytes = 1UL << 30;
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PROBING_SANITIZED 1  // whose shadow memory is terabytes of address space
+#endif
+#endif
+
 void LimitProcess(std::int64_t memory_bytes) {
   const auto limit = [](int what, rlim_t value) {
     const rlimit both{value, value};
     setrlimit(what, &both);
   };
+#ifndef PROBING_SANITIZED
   // Private writable memory; the rings, which are mapped shared, do not count.
   limit(RLIMIT_DATA, static_cast<rlim_t>(memory_bytes + kExtraBytes));
+#else
+  (void)memory_bytes;
+#endif
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, kMaxFileBytes);
   // When the host runs out of memory, this process is the one to end.

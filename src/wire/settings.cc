@@ -27,7 +27,7 @@ constexpr std::array kSettings{
     Setting{
         "probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers", 0, 0, "gc|exceptions|loggers",
         "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
-    Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0", 0, 3600, "",
+    Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0.1", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
             "whether samples have native frames, too; threads that run are held for microseconds"},

@@ -284,12 +284,28 @@ def test_a_target_is_sampled_while_its_setting_says_so(probing: Cli, target: Sta
     busy.expect_unharmed()
 
 
-def test_the_environment_starts_sampling_with_the_program(probing: Cli, target: StartTarget) -> None:
-    busy = target("shares", PROBE_PPROF="1")
+def samples_taken(pid: int) -> int:
+    return int(ask_daemon("GET", f"samples?target={pid}").get("samples_taken", 0))
+
+
+def test_a_probed_target_is_sampled_until_the_probe_leaves(probing: Cli, target: StartTarget) -> None:
+    busy = target("shares")
     probing("-t", busy.pid, "inject").expect(0)
-    probing("list").expect(0)
-    wait_until(lambda: ask_daemon("GET", f"samples?target={busy.pid}").get("samples_taken", 0) > 2, 20)
+    wait_until(lambda: samples_taken(busy.pid) > 2, 20, "samples are taken")
     assert probing("-t", busy.pid, "config", "probing.sample_rate").expect(0).stdout == "0.1\n"
+    probing("-t", busy.pid, "eject").expect(0)
+    wait_until(lambda: "error" in ask_daemon("GET", f"samples?target={busy.pid}"), 20, "sampling ends")
+    busy.expect_unharmed()
+
+
+@pytest.mark.parametrize("variable", ["PROBE_PPROF", "PROBING_SAMPLE_RATE"])
+def test_the_environment_can_forbid_sampling(probing: Cli, target: StartTarget, variable: str) -> None:
+    other, quiet = target("shares"), target("shares", **{variable: "0"})
+    for started in (quiet, other):  # in this order they are looked at
+        probing("-t", started.pid, "inject").expect(0)
+    wait_until(lambda: samples_taken(other.pid) > 2, 20, "the other one is sampled")
+    assert samples_taken(quiet.pid) == 0
+    assert probing("-t", quiet.pid, "config", "probing.sample_rate").expect(0).stdout == "0\n"
 
 
 def test_a_program_that_was_run_with_the_wish_is_sampled_at_once(probing: Cli, target: StartTarget) -> None:
