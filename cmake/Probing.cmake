@@ -15,6 +15,8 @@ add_compile_definitions(PROBING_VERSION="${PROJECT_VERSION}")
 if(PROBING_SANITIZER)
   add_compile_options(-fsanitize=${PROBING_SANITIZER} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PROBING_SANITIZER})
+  # Limits of address space cannot be kept with a sanitizer's shadow memory.
+  add_compile_definitions(PROBING_SANITIZED $<$<STREQUAL:${PROBING_SANITIZER},thread>:PROBING_TSAN>)
 endif()
 
 add_link_options($<$<CONFIG:Release>:-s>)  # zig links its debug information in: ten times the size

@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 root=$PWD/build/pythons
 apt=$root/apt
 suite=sid
+source_suites=(forky trixie)  # mirrors may lack the sources of the newest suite
 
 say() { printf 'pythons: %s\n' "$*"; }
 die() { printf 'pythons: %s\n' "$*" >&2; exit 1; }
@@ -22,9 +23,9 @@ prepare_apt() {
            awk '$2 == "Debian" && $3 == "Debian" {print $1; exit}')
   [[ -n $mirror ]] || die "no Debian mirror in apt's sources. Next: apt-get update"
   mkdir -p "$apt"/{state/lists/partial,cache/archives/partial,etc,packages}
-  for kind in deb deb-src; do
-    echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main"
-  done > "$apt/etc/sources.list"
+  local options="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror"
+  echo "deb $options $suite main" > "$apt/etc/sources.list"
+  printf "deb-src $options %s main\n" "${source_suites[@]}" >> "$apt/etc/sources.list"
   cat > "$apt/apt.conf" <<CONF
 Dir::State "$apt/state";
 Dir::Cache "$apt/cache";
@@ -63,8 +64,11 @@ build_free_threaded() {
   prepare_apt
   say "fetching the source of Python $version"
   mkdir -p "$source"
-  (cd "$source" && APT_CONFIG=$apt/apt.conf apt-get source -qq --download-only "python$version" &&
-    tar -xf python"$version"_*.orig.tar.* --strip-components=1)
+  for suite in "${source_suites[@]}"; do
+    (cd "$source" && APT_CONFIG=$apt/apt.conf apt-get source -qq --download-only "python$version/$suite") &&
+      break
+  done
+  (cd "$source" && tar -xf python"$version"_*.orig.tar.xz --strip-components=1)
   say "building Python $1 (some ten minutes; $source/build.log)"
   (cd "$source" && { ./configure --quiet --disable-gil --prefix="$root/$1" --without-ensurepip &&
     nice make -s -j"$(nproc)" && make -s install; } > build.log 2>&1) || die "see $source/build.log"

@@ -28,12 +28,6 @@ constexpr std::int64_t kForever = 365LL * 86'400'000;
 constexpr std::int64_t kExtraBytes = 256LL << 20;
 constexpr rlim_t kMaxFileBytes = 1UL << 30;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PROBING_SANITIZED 1  // whose shadow memory is terabytes of address space
-#endif
-#endif
-
 void LimitProcess(std::int64_t memory_bytes) {
   const auto limit = [](int what, rlim_t value) {
     const rlimit both{value, value};

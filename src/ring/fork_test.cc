@@ -10,14 +10,6 @@
 #include "base/clock.h"
 #include "ring/testing.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define PROBING_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define PROBING_TSAN 1
-#endif
-#endif
-
 namespace probing::ring {
 namespace {
 

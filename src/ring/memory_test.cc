@@ -8,14 +8,6 @@
 
 #include "ring/testing.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PROBING_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PROBING_SANITIZED 1
-#endif
-#endif
-
 namespace probing::ring {
 namespace {
 
