@@ -330,10 +330,18 @@ def daemons(bin_dirs: list[Path]) -> set[int]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """Also while its parent has not collected it: the init of a container may take seconds."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def stop_process(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5, f"process {pid} ends after SIGTERM")
+        wait_until(lambda: has_ended(pid), 10, f"process {pid} ends after SIGTERM")
 
 
 def copy_for_everybody() -> Path:

@@ -154,7 +154,7 @@ def test_run_probes_the_program_but_not_its_children(probing: Cli) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=harness.clean_environment()) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        wait_until(lambda: harness.probe_socket(process.pid), 5, "the program is probed")
+        wait_until(lambda: harness.probe_socket(process.pid), 30, "the program is probed")
         status = probing("status", process.pid, "--json").expect(0).json
         children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True)
         for pid in map(int, children.stdout.split()):

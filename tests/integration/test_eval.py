@@ -97,7 +97,7 @@ def test_a_gil_that_is_never_released_is_said_with_the_thread_that_holds_it(
     probing: Cli, target: StartTarget
 ) -> None:
     stuck = target("gil_held")
-    wait_until(lambda: stuck.report()["held"], 5, "the GIL is taken")
+    wait_until(lambda: stuck.report()["held"], 30, "the GIL is taken")
     probing("-t", stuck.pid, "inject").expect(0)
     answer = probing("-t", stuck.pid, "eval", "--timeout", "2", "1 + 1")
     assert answer.code == 5, answer

@@ -49,7 +49,7 @@ def test_threads_without_python_are_sampled_too(probing: Cli, target: StartTarge
 def test_a_process_without_python_can_be_recorded(probing: Cli, target: StartTarget) -> None:
     program = target("native_threads", c=True)
     running = lambda: list(harness.thread_states(program.pid).values()).count("R")  # noqa: E731
-    wait_until(lambda: running() == 1, 10, "all but one wait")
+    wait_until(lambda: running() == 1, 30, "all but one wait")
     seen = stacks(record(probing, program.pid).stdout)
     assert seen and {stack[-1] for stack in seen} == {"compute"}, "the others wait"
     assert sum(seen.values()) == pytest.approx(50, abs=15)

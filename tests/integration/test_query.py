@@ -148,7 +148,7 @@ def test_tables_describes_columns_and_knows_what_is_not_there(probing: Cli) -> N
 def test_series_begin_when_a_target_is_probed(probing: Cli, target: StartTarget) -> None:
     busy = target("busy")
     probing("-t", busy.pid, "inject").expect(0)
-    wait_until(lambda: rows(probing, "SELECT 1 FROM memory_usage WHERE rss_mb > 1", busy.pid), 10, "a row")
+    wait_until(lambda: rows(probing, "SELECT 1 FROM memory_usage WHERE rss_mb > 1", busy.pid), 30, "a row")
     assert str(busy.pid) in probing("-t", busy.pid, "memory").expect(0).stdout
     recent = "SELECT count(*) AS n FROM system.cpu WHERE timestamp > now() - interval '5 minutes'"
     assert rows(probing, recent, busy.pid)[0]["n"] >= 1
@@ -159,7 +159,7 @@ def test_series_go_on_when_a_target_is_entered_again(probing: Cli, target: Start
     sql = "SELECT 1 FROM system.cpu"
     for _ in range(2):
         probing("-t", busy.pid, "inject").expect(0)
-        wait_until(lambda: rows(probing, sql, busy.pid), 10, "a row")
+        wait_until(lambda: rows(probing, sql, busy.pid), 30, "a row")
         probing("-t", busy.pid, "eject").expect(0)
     busy.expect_progress()
 
@@ -213,11 +213,11 @@ def test_what_a_job_logs_is_a_table(probing: Cli, job: subprocess.Popen) -> None
 def test_a_killed_target_leaves_its_rows_and_how_it_ended(probing: Cli, job: subprocess.Popen) -> None:
     assert rows(probing, "SELECT count(*) AS n FROM training_logs", job.pid) == [{"n": 100}]
     watched = "SELECT 1 FROM system.cpu"
-    wait_until(lambda: rows(probing, watched, job.pid), 10, "it is watched")
+    wait_until(lambda: rows(probing, watched, job.pid), 30, "it is watched")
     job.send_signal(signal.SIGKILL)
     job.wait()
     ended = "SELECT reason, signal FROM crash.events"
-    wait_until(lambda: rows(probing, ended, job.pid), 10, "its end is noticed")
+    wait_until(lambda: rows(probing, ended, job.pid), 30, "its end is noticed")
     [event] = rows(probing, ended, job.pid)
     assert event["reason"] in ("signal", "unknown"), event  # by kernel: see observe/host/exit_watcher.h
     assert rows(probing, "SELECT count(*) AS n FROM training_logs", job.pid) == [{"n": 100}]

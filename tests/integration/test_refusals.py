@@ -64,7 +64,7 @@ def test_a_dead_process_is_not_found(probing: Cli) -> None:
 
 def test_a_zombie_is_refused(probing: Cli) -> None:
     child = subprocess.Popen(["true"])
-    wait_until(lambda: harness.proc_status(child.pid, "State").startswith("Z"), 5, "a zombie")
+    wait_until(lambda: harness.proc_status(child.pid, "State").startswith("Z"), 30, "a zombie")
     answer = probing("-t", child.pid, "inject")
     child.wait()
     assert answer.code in (3, 4), answer
@@ -112,7 +112,7 @@ def test_a_process_that_is_traced_already_is_refused_by_the_tracers_name(
     traced = target("sleep")
     strace = subprocess.Popen(["strace", "-qq", "-f", "-o", "/dev/null", "-p", str(traced.pid)])
     try:
-        wait_until(lambda: harness.proc_status(traced.pid, "TracerPid") != "0", 5, "strace attaches")
+        wait_until(lambda: harness.proc_status(traced.pid, "TracerPid") != "0", 30, "strace attaches")
         before = traced.snapshot()
         expect_refusal(probing("-t", traced.pid, "inject"), 3, "traced", "strace")
         assert traced.snapshot() == before
@@ -218,7 +218,7 @@ def test_the_targets_own_loader_says_why_a_library_cannot_be_loaded(
     answer = probing("-t", sleeping.pid, "inject", "--dll", library)
     answer.expect(1)
     assert "nobody_has_this" in answer.stderr, answer
-    wait_until(lambda: sleeping.snapshot().threads == before.threads, 5, "no thread is left")
+    wait_until(lambda: sleeping.snapshot().threads == before.threads, 30, "no thread is left")
     assert sleeping.snapshot().fds == before.fds
     sleeping.expect_unharmed()
 

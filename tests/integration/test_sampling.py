@@ -87,7 +87,7 @@ def test_only_the_holder_of_the_gil(probing: Cli, target: StartTarget) -> None:
 
 def test_children_are_followed(probing: Cli, target: StartTarget) -> None:
     parent = target("children", 2)
-    wait_until(lambda: set(harness.thread_states(parent.pid).values()) == {"S"}, 10, "the parent waits")
+    wait_until(lambda: set(harness.thread_states(parent.pid).values()) == {"S"}, 30, "the parent waits")
     answer = probing("-t", parent.pid, "record", "-d", 2, "--subprocesses", "-f", "collapsed", "-o", "-")
     processes = {line.split(";")[0] for line in answer.expect(0).stdout.splitlines()}
     assert len(processes) == 2, answer.stdout

@@ -108,7 +108,7 @@ def test_no_place_for_a_socket_at_all_is_a_clear_error(probing: Cli, target: Sta
     assert answer.code in (1, 3, 5), answer
     assert "/tmp" in answer.stderr
     busy.expect_progress()
-    wait_until(lambda: set(harness.thread_states(busy.pid)) == threads, 10, "no thread is left behind")
+    wait_until(lambda: set(harness.thread_states(busy.pid)) == threads, 30, "no thread is left behind")
 
 
 def test_a_target_whose_root_has_nothing_of_ours(probing: Cli, target: StartTarget) -> None:
