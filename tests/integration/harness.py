@@ -33,7 +33,7 @@ def clean_environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES} | more
 
 
-def wait_until(condition: Callable[[], Any], timeout: float = 10.0, what: str = "") -> Any:
+def wait_until(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
     """Waits until the condition is true and returns it; an AssertionError when it never is."""
     deadline = time.monotonic() + timeout
     while True:
