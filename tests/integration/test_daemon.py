@@ -219,7 +219,7 @@ def test_a_daemon_of_another_version_is_replaced(user: User) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, **identity) as old:  # type: ignore[call-overload]
         assert old.stdout.readline() == b"ready\n"
         user("list").expect(0)
-        assert old.wait(timeout=5) == 0
+        assert old.wait(timeout=30) == 0
     assert len(user.daemons()) == 1
 
 
