@@ -3,6 +3,7 @@
 #include "cpython/attributes.h"
 #include "cpython/containers.h"
 #include "cpython/text.h"
+#include "process/page_cache.h"
 
 namespace probing::cpython {
 namespace {
@@ -50,7 +51,9 @@ Result<ThreadNames> TryToRead(const Memory& memory, const Location& location, Re
 
 ThreadNames ReadThreadNames(const Memory& memory, const Location& location, RemoteAddress interpreter) {
   for (int i = 0; i < kAttempts; ++i) {
-    auto names = TryToRead(memory, location, interpreter);
+    // The threads' objects share their type and lie side by side; the identity of each is checked.
+    const process::PageCache pages(memory);
+    auto names = TryToRead(pages, location, interpreter);
     if (names.ok()) return std::move(*names);
   }
   return {};

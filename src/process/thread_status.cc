@@ -86,6 +86,7 @@ Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& p
     status.name = stat->substr(name_start + 1, name_end - name_start - 1);
     status.state = (*stat)[name_end + 2];
   }
+  if (status.state == 'R') return status;  // in no call, waiting for nothing
   if (const auto syscall = ReadFile(folder + "syscall"); syscall.ok()) status.syscall = SyscallName(*syscall);
   if (const auto channel = ReadFile(folder + "wchan"); channel.ok() && *channel != "0") {
     status.wait_channel = *channel;
