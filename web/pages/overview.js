@@ -1,0 +1,146 @@
+// All processes of this host at one glance, or one of them: facts, CPU and memory, where its main thread is.
+import { fill, h } from "../lib/dom.js";
+import { bytes, integer, percent, seconds, shortFile, span } from "../lib/format.js";
+import { link } from "../lib/state.js";
+import { shortCommand, targets } from "../lib/targets.js";
+import { loadFacts, Stillness } from "../lib/target_facts.js";
+import { SeriesBoard, rangePicker } from "../parts/series.js";
+import { card, empty, fact, Place } from "../parts/states.js";
+
+const EVERY_MS = 2000;
+const STILL_S = 10; // as long as that at one place without CPU: worth a look
+
+const ONE_TARGET = [
+  {
+    title: "CPU, % of one core",
+    unit: "%",
+    sql: "SELECT timestamp, cpu_percent, system_percent, children_percent FROM system.cpu WHERE {since} ORDER BY 1",
+    names: { cpu_percent: "process", system_percent: "of it in the kernel", children_percent: "its children" },
+  },
+  {
+    title: "Memory",
+    unit: "bytes",
+    sql: "SELECT timestamp, rss, children_rss FROM system.memory WHERE {since} ORDER BY 1",
+    names: { rss: "resident", children_rss: "its children" },
+  },
+];
+const ALL_TARGETS = [
+  {
+    title: "CPU, % of one core",
+    unit: "%",
+    sql: "SELECT timestamp, pid::VARCHAR AS pid, cpu_percent FROM system.cpu WHERE {since} ORDER BY 1",
+  },
+  {
+    title: "Resident memory",
+    unit: "bytes",
+    sql: "SELECT timestamp, pid::VARCHAR AS pid, rss FROM system.memory WHERE {since} ORDER BY 1",
+  },
+];
+
+export function mount({ root, params, target, signal, live }) {
+  const place = new Place();
+  const board = new SeriesBoard(target ? ONE_TARGET : ALL_TARGETS, signal);
+  const range = rangePicker(params, () => again());
+  const body = h("div", { class: "page" });
+  const summary = h("div", {});
+  const stillness = new Stillness();
+  fill(body, summary, h("div", { class: "toolbar" }, range.node), board.node);
+  fill(root, place.node);
+
+  const again = live(
+    async () => {
+      const facts = await loadFacts(target, signal);
+      stillness.see(facts);
+      if (!target && facts.length === 0) return place.show(nobody());
+      fill(summary, target ? oneTarget(facts, target, stillness) : table(facts, stillness));
+      place.show(body);
+      await board.refresh({ target, minutes: range.minutes(), signal });
+    },
+    EVERY_MS,
+    place,
+  );
+}
+
+let nobodyNode = null;
+
+function nobody() {
+  nobodyNode ??= empty(
+    "No process is probed on this host yet",
+    "Enter a running Python process by its pid, or start one under the probe. It appears here by itself.",
+    ["probing -t <pid> inject", "probing run -- python train.py", "PROBING=1 python train.py"],
+  );
+  return nobodyNode;
+}
+
+function stateBadge({ state, process }) {
+  if (state === "ended") return h("span", { class: "badge" }, "ended");
+  const kernel = process?.state ?? state;
+  const kind = { running: "good", sleeping: "", disk: "warn", stopped: "bad", zombie: "bad" }[kernel] ?? "";
+  return h("span", { class: `badge ${kind}` }, kernel);
+}
+
+function whereText({ at }) {
+  return at ? `${at.func} (${shortFile(at.file)}:${at.lineno ?? "?"})` : "–";
+}
+
+function stillBadge(facts, stillness) {
+  const still = stillness.secondsAt(facts.pid);
+  if (facts.state === "ended" || !facts.at || still < STILL_S || (facts.cpu ?? 100) > 5) return null;
+  return h("span", { class: "badge warn", title: "The main thread has not moved and takes no CPU" }, `still for ${span(still)}`);
+}
+
+function table(list, stillness) {
+  const head = ["Process", "State", "Main thread", "Step", "Step time", "CPU", "Memory", "Up"];
+  const rows = list.map((facts) =>
+    h(
+      "tr",
+      {},
+      h("td", {}, h("a", { href: link("overview", { target: facts.pid }) }, String(facts.pid)), facts.rank === null ? null : h("span", { class: "quiet-text" }, ` rank ${facts.rank}`), h("div", { class: "mono quiet-text" }, shortCommand(facts.command))),
+      h("td", {}, stateBadge(facts), ending(facts)),
+      h("td", { class: "mono" }, whereText(facts), " ", stillBadge(facts, stillness)),
+      h("td", { class: "number" }, facts.step === null ? "–" : integer(facts.step)),
+      h("td", { class: "number" }, facts.stepSeconds === null ? "–" : seconds(facts.stepSeconds)),
+      h("td", { class: "number" }, percent(facts.cpu)),
+      h("td", { class: "number" }, bytes(facts.process?.rss)),
+      h("td", { class: "number" }, facts.process ? span(facts.upSeconds) : "–"),
+    ),
+  );
+  const numbers = new Set(head.slice(3));
+  const headings = head.map((name) => h("th", { class: numbers.has(name) ? "number" : "" }, name));
+  return card(
+    `${targets.live.length} live, ${list.length - targets.live.length} ended`,
+    h("div", { class: "scroll-x" }, h("table", { class: "plain targets" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows))),
+  );
+}
+
+function ending({ crash }) {
+  if (!crash) return null;
+  const how = crash.signal ?? (crash.exit_code === null ? crash.reason : `exit code ${crash.exit_code}`);
+  return h("div", { class: "quiet-text" }, `${how}${crash.message ? `: ${crash.message}` : ""}`);
+}
+
+function oneTarget(list, pid, stillness) {
+  const facts = list[0];
+  if (!facts) return card(null, empty(`Nothing is known of process ${pid}`, "It may have ended, or belong to somebody else."));
+  const { process, python, how } = facts;
+  return card(
+    h("span", { class: "mono command-line" }, facts.command || process?.cmdline || String(pid)),
+    h(
+      "dl",
+      { class: "facts" },
+      fact("State", [stateBadge(facts), " ", stillBadge(facts, stillness), ending(facts)]),
+      fact("pid", facts.rank === null ? String(pid) : `${pid}, rank ${facts.rank}`),
+      fact("Python", python || "–"),
+      fact("Probe", how ? `${facts.version}, ${how}` : "none: seen from outside"),
+      fact("CPU", percent(facts.cpu)),
+      fact("Memory", process ? `${bytes(process.rss)} of ${bytes(process.vms)} mapped` : "–"),
+      fact("Threads", integer(process?.threads)),
+      fact("Open files", integer(process?.fds)),
+      fact("Children", integer(facts.children)),
+      fact("Running for", process ? span(facts.upSeconds) : "–"),
+      facts.step === null ? null : fact("Step", integer(facts.step)),
+      facts.stepSeconds === null ? null : fact("Step time", seconds(facts.stepSeconds)),
+    ),
+    h("p", { class: "where" }, "Main thread: ", h("a", { class: "mono", href: link("stacks", { target: pid }) }, whereText(facts))),
+  );
+}
