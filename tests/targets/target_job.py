@@ -65,7 +65,11 @@ def train_step(step):
     parts = [b - a for a, b in zip(marks, marks[1:])]
     record(step, began, [*parts, 0.0002])
     probing.step(step)
-    probing.log(epoch=step // 100, loss=2.0 / (1 + step / 50) + random.random() * 0.05, accuracy=min(0.99, step / 1000))
+    probing.log(
+        epoch=step // 100,
+        loss=2.0 / (1 + step / 50) + random.random() * 0.05,
+        accuracy=min(0.99, step / 1000),
+    )
 
 
 def main():

@@ -17,7 +17,7 @@ export function bytes(count) {
 export function seconds(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
-  if (size === 0) return "0 s";
+  if (size < 5e-10) return "0 s";
   if (size < 1e-6) return `${rounded(value * 1e9, 3)} ns`;
   if (size < 1e-3) return `${rounded(value * 1e6, 3)} µs`;
   if (size < 1) return `${rounded(value * 1e3, 3)} ms`;
@@ -45,7 +45,8 @@ export function span(value) {
 }
 
 export function percent(value) {
-  return isNumber(value) ? `${rounded(value, 3)} %` : "–";
+  if (!isNumber(value)) return "–";
+  return `${Math.abs(value) < 0.005 ? 0 : rounded(value, 3)} %`;
 }
 
 export function integer(value) {

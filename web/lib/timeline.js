@@ -2,7 +2,7 @@
 import { records } from "./api.js";
 import { groupBy } from "./cells.js";
 
-const MOST = 4000; // of each kind, the latest
+export const MOST = 4000; // of each kind, the latest
 
 const KINDS = [
   {

@@ -24,7 +24,7 @@ export function mount(context) {
 
   const secondsInput = h("input", { type: "number", min: "0.1", max: "600", step: "any", "aria-label": "seconds", value: params.get("seconds") ?? "3" });
   const record = h("button", { class: "primary", type: "button", onclick: () => take() }, "Record");
-  const liveCheck = check("Live", params.get("live") === "1", (on) => switchLive(on));
+  const liveCheck = check("Continuous", params.get("live") === "1", (on) => switchLive(on));
   const native = check("Native frames", params.get("native") === "1", (on) => setParams({ native: on }));
   const shown = choice("Show", SHOWN, params.get("shown"), (value) => redraw({ shown: value }));
   const byThread = check("By thread", params.get("threads") === "1", (on) => redraw({ threads: on }));
@@ -133,8 +133,9 @@ export function mount(context) {
     download(`flame-${target}.txt`, "text/plain", collapsed(stacks()));
   }
 
-  // Sampling goes on in probingd until it is switched off, whoever looks.
+  // What probingd samples all the time is shown; where it does not, it is asked to, and only then to stop again.
   async function setSampling(on) {
+    state.startedHere = on;
     const set = { "probing.sample_rate": on ? LIVE_SECONDS_APART : 0 };
     if (on) set["probing.sample_native"] = native.on();
     await post("config", { target, set }, signal);
@@ -154,7 +155,7 @@ export function mount(context) {
     setParams({ live: on });
     record.disabled = on;
     try {
-      await setSampling(on);
+      if (!on && state.startedHere) await setSampling(false);
       place.fail(null);
       if (on) again();
     } catch (error) {

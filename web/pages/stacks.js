@@ -15,7 +15,7 @@ export function mount({ root, params, target, signal, live }) {
   const note = h("span", { class: "quiet-text" });
   const native = check("Native frames", params.get("native") === "1", (on) => changed({ native: on }));
   const search = h("input", { type: "search", placeholder: "Filter by function or file", "aria-label": "Filter", value: params.get("find") ?? "" });
-  const view = { target, signal, open: new Set(), frozen: false };
+  const view = { target, signal, open: new Map(), frozen: false };
   let threads = [];
   let shown = "";
 
@@ -80,23 +80,25 @@ function threadCard(thread, view) {
       waits ? h("span", { class: "badge mono", title: "What it waits for in the kernel" }, waits) : null,
       task ? h("span", { class: "badge", title: "asyncio task" }, task) : null,
     ),
-    h("ol", { class: "frames" }, frames.map((frame) => frameRow(frame, tid, view))),
+    h("ol", { class: "frames" }, frames.map((frame, i) => frameRow(frame, tid, frames.length - 1 - i, view))),
   );
 }
 
-function frameRow(frame, tid, view) {
+// Frames are known by their place from the outermost one: a loop's frame stays while its callees change.
+function frameRow(frame, tid, level, view) {
   const { func, file, lineno, isNative, depth } = frame;
   const place = `${shortFile(file ?? "")}${lineno ? `:${lineno}` : ""}`;
   const text = [h("span", { class: "func" }, func), h("span", { class: "place-name", title: file }, place)];
   if (isNative || depth === null) return h("li", { class: "frame native" }, text);
-  const key = `${tid} ${depth} ${func}`;
+  const key = `${tid} ${level} ${func}`;
   const locals = h("div", { class: "locals", hidden: true });
   const button = h("button", { type: "button", "aria-expanded": "false", title: "Local variables" }, text);
   const open = async () => {
     button.setAttribute("aria-expanded", "true");
     locals.hidden = false;
-    view.open.add(key);
-    fill(locals, await readLocals(view, tid, frame));
+    fill(locals, view.open.get(key) ?? "…"); // what was seen last, until it is read again
+    view.open.set(key, await readLocals(view, tid, level, func));
+    fill(locals, view.open.get(key));
   };
   button.addEventListener("click", () => {
     if (locals.hidden) return open();
@@ -108,11 +110,11 @@ function frameRow(frame, tid, view) {
   return h("li", { class: "frame" }, button, locals);
 }
 
-async function readLocals({ target, signal }, tid, { depth, func }) {
+async function readLocals({ target, signal }, tid, level, func) {
   try {
-    const sql = `SELECT func, locals FROM python.stacks WHERE tid = ${Number(tid)} AND depth = ${Number(depth)}`;
-    const [row] = await records(sql, { target, signal });
-    if (!row || row.func !== func) return h("span", { class: "quiet-text" }, "The thread has gone on to another place.");
+    const sql = `SELECT func, locals FROM python.stacks WHERE tid = ${Number(tid)} ORDER BY depth DESC`;
+    const row = (await records(sql, { target, signal }))[level];
+    if (row?.func !== func) return h("span", { class: "quiet-text" }, "The thread has gone on to another place.");
     const values = Object.entries(JSON.parse(row.locals ?? "{}"));
     if (values.length === 0) return h("span", { class: "quiet-text" }, "No local variables.");
     return h("dl", {}, values.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));

@@ -120,7 +120,7 @@ function threadTable(list) {
       h("td", {}, state ?? "–"),
       h("td", {}, percent(cpu)),
       h("td", {}, integer(core)),
-      h("td", { class: "mono" }, waits ?? "–"),
+      h("td", { class: "mono" }, state === "running" ? "–" : (waits ?? "–")),
       h("td", {}, integer(Number(taken))),
     ),
   );

@@ -14,7 +14,7 @@ export function mount({ root, params, target, signal, live }) {
   const view = new TimelineView();
   signal.addEventListener("abort", () => view.observer.disconnect());
   let events = [];
-  const range = choice("Time range", RANGES, params.get("seconds") ?? "60", (seconds) => {
+  const range = choice("Time range", RANGES, params.get("seconds") ?? "10", (seconds) => {
     setParams({ seconds });
     view.setWindow(null);
     again();

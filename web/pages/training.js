@@ -2,7 +2,7 @@
 import { post } from "../lib/api.js";
 import { groupBy } from "../lib/cells.js";
 import { fill, h, setText } from "../lib/dom.js";
-import { integer, number, seconds } from "../lib/format.js";
+import { integer, number, percent, seconds } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
 import { leaves, loadTraining, otherPart, SPLIT } from "../lib/training.js";
 import { Chart } from "../parts/chart.js";
@@ -11,7 +11,7 @@ import { rangePicker } from "../parts/series.js";
 import { card, empty, fact, Place } from "../parts/states.js";
 
 const EVERY_MS = 2000;
-const PART_NAMES = { data_wait: "data wait", forward: "forward", backward: "backward", optimizer: "optimizer", other: "other" };
+const PART_NAMES = { data_wait: "Data wait", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
 
 export function mount({ root, params, target, signal, live }) {
   const place = new Place();
@@ -95,7 +95,7 @@ function stepFacts(list) {
     fact("Time of a step", seconds(duration)),
     fact("Steps in a second", number(1 / duration)),
     SPLIT.map((part) => fact(PART_NAMES[part], share(part))),
-    fact("Cost of Probing", `${number((100 * mean((step) => step.overhead ?? 0)) / duration)} %`),
+    fact("Cost of Probing", percent((100 * mean((step) => step.overhead ?? 0)) / duration)),
   ];
 }
 

@@ -1,11 +1,16 @@
 // Lines over time (uPlot). A chart is made once; new data is put into it, and a zoom stays.
 import { cssColour, fill, h, setText } from "../lib/dom.js";
-import { number } from "../lib/format.js";
+import { clock, number } from "../lib/format.js";
 
 /* global uPlot */
 
 const COLOURS = 8;
 const charts = new Set();
+
+// Round numbers of bytes, KB, MB…
+export const BYTE_STEPS = [0, 1, 2, 3, 4].flatMap((power) =>
+  [1, 2, 5, 10, 20, 50, 100, 200, 500].map((count) => count * 1024 ** power),
+);
 
 export function seriesColour(i) {
   return cssColour(`--series-${i % COLOURS}`);
@@ -19,15 +24,16 @@ export function redrawCharts() {
 export class Chart {
   /**
    * @param {{title?: string, format?: (value: number) => string, height?: number, stacked?: boolean,
-   *          time?: boolean, min?: number, max?: number}} options
+   *          time?: boolean, min?: number, max?: number, steps?: number[]}} options
+   *  `steps` are the distances that marks of the y axis may have
    */
   constructor(options = {}) {
     this.options = { height: 180, format: number, time: true, ...options };
     this.area = h("div", { class: "chart-area" });
     this.area.style.minHeight = `${this.options.height}px`;
-    this.node = h("figure", { class: "chart" }, this.area);
-    this.latest = h("span", { class: "latest" });
-    if (options.title) this.node.prepend(h("figcaption", {}, options.title, this.latest));
+    this.legend = h("div", { class: "legend" });
+    this.node = h("figure", { class: "chart" }, this.area, this.legend);
+    if (options.title) this.node.prepend(h("figcaption", {}, options.title));
     this.width = 0;
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.area);
@@ -46,9 +52,40 @@ export class Chart {
     } else {
       this.labels = labels;
       this.rebuild();
+      this.makeLegend();
     }
     this.node.dataset.points = String(xs.length);
-    if (series.length === 1 && xs.length > 0) setText(this.latest, this.options.format(series[0].values.at(-1)));
+    this.drawLegend(null);
+  }
+
+  // What is under the cursor, or the latest; a click hides a line.
+  makeLegend() {
+    this.entries = this.series.map(({ label }, i) => {
+      const value = h("b", {});
+      const parts = [h("i", { style: { background: `var(--series-${i % COLOURS})` } }), label, value];
+      const node = this.options.stacked
+        ? h("span", { class: "legend-entry" }, parts)
+        : h("button", { class: "legend-entry", type: "button", "aria-pressed": "true", onclick: () => this.toggle(i) }, parts);
+      return { node, value };
+    });
+    this.when = h("span", { class: "legend-when" });
+    fill(this.legend, this.entries.map(({ node }) => node), this.when);
+  }
+
+  drawLegend(at) {
+    const row = at ?? this.xs.length - 1;
+    this.entries.forEach(({ value }, i) => setText(value, this.options.format(this.series[i]?.values[row])));
+    setText(this.when, at === null || at === undefined ? "" : this.xText(this.xs[row]));
+  }
+
+  toggle(i) {
+    const show = this.entries[i].node.getAttribute("aria-pressed") !== "true";
+    this.entries[i].node.setAttribute("aria-pressed", String(show));
+    this.plot?.setSeries(i + 1, { show });
+  }
+
+  xText(x) {
+    return this.options.time ? clock(x * 1000) : number(x);
   }
 
   isZoomed() {
@@ -73,7 +110,7 @@ export class Chart {
   }
 
   plotOptions() {
-    const { format, height, stacked, time, min, max } = this.options;
+    const { format, height, stacked, time, min, max, steps } = this.options;
     const axis = { stroke: cssColour("--quiet"), grid: { stroke: cssColour("--grid"), width: 1 }, ticks: { show: false } };
     const order = this.series.map((one, i) => ({ ...one, i }));
     const lines = (stacked ? order.reverse() : order).map(({ label, i }) => ({
@@ -83,29 +120,30 @@ export class Chart {
       width: stacked ? 0 : 1.5,
       points: { show: this.xs.length === 1 },
       spanGaps: true,
-      value: (plot, shown, series, at) => (at === null ? "–" : format(this.series[i].values[at])),
     }));
     return {
       width: this.width,
       height,
-      series: [{ value: (plot, at) => (at === null ? "–" : time ? new Date(at * 1000).toLocaleTimeString("en-GB") : number(at)) }, ...lines],
+      series: [{}, ...lines],
       scales: { x: { time }, y: { range: (plot, low, high) => this.range(low, high, min, max) } },
       axes: [
-        { ...axis, size: 28, space: 70 },
-        { ...axis, size: 62, values: (plot, values) => values.map(format) },
+        { ...axis, size: 26, space: 80, values: (plot, values) => values.map((x) => this.xText(x)) },
+        { ...axis, size: 66, incrs: steps, values: (plot, values) => values.map(format) },
       ],
-      cursor: { y: false, focus: { prox: 16 }, points: { size: 6 } },
-      legend: { live: true },
-      padding: [8, 12, 0, 0],
+      cursor: { y: false, points: { size: 6 } },
+      hooks: { setCursor: [(plot) => this.drawLegend(plot.cursor.idx)] },
+      legend: { show: false },
+      padding: [8, 26, 0, 0],
     };
   }
 
   // Down to 0 unless that would hide what happens, as with a loss.
   range(low, high, min, max) {
     if (low === null || high === null) return [0, 1];
+    if (high - low <= 1e-9 * Math.abs(high)) return high === 0 ? [0, 1] : [Math.min(0, 2 * low), Math.max(0, 2 * high)];
     const bottom = min ?? (low >= 0 && low < high / 2 ? 0 : low - (high - low) * 0.05);
     const top = Math.max(max ?? -Infinity, high + (high - bottom) * 0.06);
-    return bottom === top ? [bottom - 1, top + 1] : [bottom, top];
+    return bottom === top ? [bottom, bottom + 1] : [bottom, top];
   }
 
   resize() {

@@ -24,8 +24,12 @@ export function makeMenu() {
   const select = (name) => {
     for (const [page, anchor] of links) {
       anchor.href = link(page);
-      if (page === name) anchor.setAttribute("aria-current", "page");
-      else anchor.removeAttribute("aria-current");
+      if (page === name) {
+        anchor.setAttribute("aria-current", "page");
+        anchor.scrollIntoView?.({ block: "nearest", inline: "center" }); // where the menu is a line that scrolls
+      } else {
+        anchor.removeAttribute("aria-current");
+      }
     }
   };
   return { node, select };

@@ -4,7 +4,7 @@ import { chartable, toLines } from "../lib/cells.js";
 import { h } from "../lib/dom.js";
 import { withUnit } from "../lib/format.js";
 import { remember, remembered } from "../lib/state.js";
-import { Chart } from "./chart.js";
+import { BYTE_STEPS, Chart } from "./chart.js";
 
 const RANGES = [
   ["1", "1 minute"],
@@ -33,7 +33,8 @@ export class Series {
   constructor({ title, sql, unit = "", min = 0, max, stacked, names = {}, height = 170 }) {
     this.sql = sql;
     this.names = names;
-    this.chart = new Chart({ title, height, min, max, stacked, format: (value) => withUnit(value, unit) });
+    const steps = unit.startsWith("bytes") ? BYTE_STEPS : undefined;
+    this.chart = new Chart({ title, height, min, max, stacked, steps, format: (value) => withUnit(value, unit) });
     this.node = h("section", { class: "card", hidden: true }, this.chart.node);
   }
 

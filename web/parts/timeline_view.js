@@ -1,6 +1,6 @@
 // Events on a canvas: wheel or +/− zooms, dragging or arrows move, the event under the mouse is told.
 import { cssColour, h, setText } from "../lib/dom.js";
-import { arrange } from "../lib/timeline.js";
+import { arrange, MOST } from "../lib/timeline.js";
 import { seconds } from "../lib/format.js";
 import { seriesColour } from "./chart.js";
 import { fitting } from "./flame_view.js";
@@ -141,7 +141,8 @@ export class TimelineView {
     const ground = cssColour("--surface");
     context.font = "600 11px system-ui, sans-serif";
     context.fillStyle = cssColour("--quiet");
-    context.fillText(`${name} (${events.length})`, 4, top + LANE_HEAD / 2);
+    const count = events.length === MOST ? `the latest ${MOST}` : events.length;
+    context.fillText(`${name} (${count})`, 4, top + LANE_HEAD / 2);
     context.font = "11px ui-monospace, DejaVu Sans Mono, Menlo, monospace";
     const colour = seriesColour(i);
     for (const { event, row } of events) {
