@@ -5,7 +5,7 @@
 // the address, live(task, ms, place) asks again and again while the page is seen.
 import { fill, h } from "./lib/dom.js";
 import { isPaused, poll, setPaused } from "./lib/poll.js";
-import { current, makeHash, setParams } from "./lib/state.js";
+import { current, link, makeHash, setParams } from "./lib/state.js";
 import { targets } from "./lib/targets.js";
 import { redrawCharts } from "./parts/chart.js";
 import { makeMenu, showHelp } from "./parts/menu.js";
@@ -92,16 +92,21 @@ function togglePause() {
 }
 
 function showStatus() {
-  const [kind, text] = targets.error ? ["bad", "No answer"] : isPaused() ? ["paused", "Paused"] : ["good", "Live"];
+  const [kind, text] = targets.error
+    ? ["bad", "No answer"]
+    : isPaused()
+      ? ["paused", "Paused"]
+      : ["good", "Live"];
   pauseButton.className = `status ${kind}`;
   pauseButton.title = isPaused() ? "Go on asking (p)" : "Stop asking (p)";
   fill(pauseButton, h("span", { class: "dot" }), text);
 }
 
 function shortcut(event) {
-  if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey)
+    return;
   const page = PAGES["1234567890".indexOf(event.key)];
-  if (page) location.hash = makeHash(page.name, new URLSearchParams(targetOf(current().params) ? { target: targetOf(current().params) } : {}));
+  if (page) location.hash = link(page.name);
   else if (event.key === "p") togglePause();
   else if (event.key === "?") showHelp();
   else return;
@@ -125,7 +130,18 @@ new MutationObserver(() => {
 }).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
 document.body.append(
-  h("a", { class: "skip", href: "#content", onclick: (event) => { event.preventDefault(); heading.focus(); } }, "Skip to the content"),
+  h(
+    "a",
+    {
+      class: "skip",
+      href: "#content",
+      onclick: (event) => {
+        event.preventDefault();
+        heading.focus();
+      },
+    },
+    "Skip to the content",
+  ),
   menu.node,
   h("header", { class: "top" }, heading, picker.node, pauseButton),
   content,

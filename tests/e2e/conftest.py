@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: Debian's chromium, flame graphs of a real recording, the page of probingd."""
+"""Fixtures of the browser tests: Debian's chromium, flame graphs of a recording, the page of probingd."""
 
 from __future__ import annotations
 

@@ -9,13 +9,19 @@ import os
 import subprocess
 import sys
 import time
+from urllib.parse import quote
 
 from conftest import BIN, ROOT, job_command, served
 from playwright.sync_api import Page, expect, sync_playwright
 
 IMAGES = ROOT / "docs/images"
 WARM_UP_S = float(os.environ.get("WARM_UP", "45"))  # so that the charts have something to show
-SQL = "SELECT name, avg(duration_ms) AS mean_ms, max(duration_ms) AS worst_ms, count(*) AS spans%0AFROM python.spans%0AGROUP BY name"
+SQL = quote(
+    """SELECT name, avg(duration_ms) AS mean_ms, max(duration_ms) AS worst_ms, count(*) AS spans
+FROM python.spans
+WHERE timestamp > now() - interval '5 minutes'
+GROUP BY name"""
+)
 
 # name → (theme, address, what is done before the picture is taken)
 PICTURES = {

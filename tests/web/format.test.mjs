@@ -2,7 +2,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chartable, compareCells, toLines } from "../../web/lib/cells.js";
-import { bytes, integer, number, parseTime, percent, seconds, shortFile, span, withUnit } from "../../web/lib/format.js";
+import {
+  bytes,
+  integer,
+  number,
+  parseTime,
+  percent,
+  seconds,
+  shortFile,
+  span,
+  withUnit,
+} from "../../web/lib/format.js";
 import { parseJson } from "../../web/lib/api.js";
 
 test("sizes have units and three digits that count", () => {
@@ -48,13 +58,18 @@ test("times of the server are read with their fraction and their zone", () => {
 
 test("files are cut to what tells them apart", () => {
   assert.equal(shortFile("/x/lib/python3.11/json/decoder.py"), "json/decoder.py");
-  assert.equal(shortFile("/x/lib/python3.11/site-packages/torch/nn/modules/linear.py"), "torch/nn/modules/linear.py");
+  assert.equal(
+    shortFile("/x/lib/python3.11/site-packages/torch/nn/modules/linear.py"),
+    "torch/nn/modules/linear.py",
+  );
   assert.equal(shortFile("/work/train.py"), "train.py");
   assert.equal(shortFile("<string>"), "<string>");
 });
 
 test("integers that a double cannot hold stay exact", () => {
-  const { rows } = parseJson('{"rows": [[9223372036854775807, 1234567890123456, 1.5e300, "99999999999999999999"]]}');
+  const { rows } = parseJson(
+    '{"rows": [[9223372036854775807, 1234567890123456, 1.5e300, "99999999999999999999"]]}',
+  );
   assert.deepEqual(rows, [[9223372036854775807n, 1234567890123456, 1.5e300, "99999999999999999999"]]);
 });
 
@@ -66,7 +81,12 @@ test("sorting puts numbers by size and NULL last", () => {
 const TIME = { name: "timestamp", type: "TIMESTAMPTZ" };
 
 test("a time and numbers make lines, a text splits them", () => {
-  const columns = [TIME, { name: "device", type: "VARCHAR" }, { name: "util", type: "DOUBLE" }, { name: "pid", type: "BIGINT" }];
+  const columns = [
+    TIME,
+    { name: "device", type: "VARCHAR" },
+    { name: "util", type: "DOUBLE" },
+    { name: "pid", type: "BIGINT" },
+  ];
   const rows = [
     ["1970-01-01 00:00:01+00", "0", 5, 1],
     ["1970-01-01 00:00:01+00", "1", 6, 1],
@@ -74,10 +94,16 @@ test("a time and numbers make lines, a text splits them", () => {
   ];
   const how = chartable(columns, rows);
   assert.equal(how.kind, "lines");
-  assert.deepEqual(how.ys.map(({ name }) => name), ["util"]);
+  assert.deepEqual(
+    how.ys.map(({ name }) => name),
+    ["util"],
+  );
   assert.deepEqual(toLines(rows, how, how.ys), {
     xs: [1, 2],
-    series: [{ label: "0", values: [5, null] }, { label: "1", values: [6, null] }],
+    series: [
+      { label: "0", values: [5, null] },
+      { label: "1", values: [6, null] },
+    ],
   });
 });
 

@@ -20,12 +20,27 @@ const event = (name, start, ms, lane = "Spans") => ({ lane, name, start, ms, det
 test("what is inside of an event lies below it, what follows beside it", () => {
   const [lane] = arrange([event("inner", 1, 2), event("outer", 0, 10), event("next", 10, 5)]);
   assert.equal(lane.rows, 2);
-  assert.deepEqual(lane.events.map(({ event: { name }, row }) => [name, row]), [["outer", 0], ["inner", 1], ["next", 0]]);
+  assert.deepEqual(
+    lane.events.map(({ event: { name }, row }) => [name, row]),
+    [
+      ["outer", 0],
+      ["inner", 1],
+      ["next", 0],
+    ],
+  );
 });
 
 test("a trace for Perfetto is in microseconds with a name for each lane", () => {
   const { traceEvents } = toChromeTrace([event("a", 1, 2, "Steps"), event("b", 3, 0)]);
-  assert.deepEqual(traceEvents.map(({ ph, tid }) => [ph, tid]), [["M", 1], ["M", 2], ["X", 1], ["i", 2]]);
+  assert.deepEqual(
+    traceEvents.map(({ ph, tid }) => [ph, tid]),
+    [
+      ["M", 1],
+      ["M", 2],
+      ["X", 1],
+      ["i", 2],
+    ],
+  );
   assert.equal(traceEvents[2].dur, 2000);
   assert.equal(traceEvents[3].ts, 3000);
 });
@@ -36,13 +51,31 @@ test("the rest of a step is what its parts leave, and never negative", () => {
 });
 
 test("stages of a module become one row; only leaves have areas", () => {
-  const row = (module, stage, total) => ({ module, type: "Linear", stage, calls: 2, mean_ms: total / 2, total_ms: total, peak_mb: null });
-  const merged = mergeStages([row("net.a", "forward", 4), row("net", "forward", 6), row("net.a", "backward", 8)]);
-  assert.deepEqual(merged.map(({ module, total, stages }) => [module, total, stages]), [
-    ["net.a", 12, { forward: 2, backward: 4 }],
-    ["net", 6, { forward: 3 }],
+  const row = (module, stage, total) => ({
+    module,
+    type: "Linear",
+    stage,
+    calls: 2,
+    mean_ms: total / 2,
+    total_ms: total,
+    peak_mb: null,
+  });
+  const merged = mergeStages([
+    row("net.a", "forward", 4),
+    row("net", "forward", 6),
+    row("net.a", "backward", 8),
   ]);
-  assert.deepEqual(leaves(merged).map(({ module }) => module), ["net.a"]);
+  assert.deepEqual(
+    merged.map(({ module, total, stages }) => [module, total, stages]),
+    [
+      ["net.a", 12, { forward: 2, backward: 4 }],
+      ["net", 6, { forward: 3 }],
+    ],
+  );
+  assert.deepEqual(
+    leaves(merged).map(({ module }) => module),
+    ["net.a"],
+  );
 });
 
 test("values are drawn by step, or by time when one has no step", () => {
@@ -56,7 +89,11 @@ test("values are drawn by step, or by time when one has no step", () => {
 });
 
 test("areas fill the map in proportion", () => {
-  const placed = treemap([1, 2, 3, 4].map((value) => ({ value })), 200, 100);
+  const placed = treemap(
+    [1, 2, 3, 4].map((value) => ({ value })),
+    200,
+    100,
+  );
   assert.equal(placed.length, 4);
   for (const { entry, w, h } of placed) assert.ok(Math.abs(w * h - entry.value * 2000) < 1e-6);
   for (const { x, y, w, h } of placed) assert.ok(x >= 0 && y >= 0 && x + w <= 200.001 && y + h <= 100.001);

@@ -18,7 +18,12 @@ function labels(text) {
 
 test("the words of a text are the text", () => {
   const sql = "SELECT 'it''s' -- why\nFROM \"a b\", t /* not closed";
-  assert.equal(tokens(sql).map(({ text }) => text).join(""), sql);
+  assert.equal(
+    tokens(sql)
+      .map(({ text }) => text)
+      .join(""),
+    sql,
+  );
   assert.deepEqual(
     tokens("select 1.5e3, 'x").map(({ kind }) => kind),
     ["keyword", "other", "number", "other", "other", "string"],
@@ -26,7 +31,9 @@ test("the words of a text are the text", () => {
 });
 
 test("tables of a query are known by name and alias", () => {
-  const found = tablesIn("SELECT * FROM global.python.torch_steps AS s JOIN system.cpu USING (pid) -- FROM nowhere");
+  const found = tablesIn(
+    "SELECT * FROM global.python.torch_steps AS s JOIN system.cpu USING (pid) -- FROM nowhere",
+  );
   assert.equal(found.get("s"), "python.torch_steps");
   assert.equal(found.get("system.cpu"), "system.cpu");
   assert.equal(found.has("nowhere"), false);

@@ -38,7 +38,10 @@ function failure(response, text) {
     // Not ours: a proxy in between, perhaps.
   }
   const message = `${response.status} ${response.statusText}`.trim();
-  return new ApiError({ code: "failed", message: `the server answered ${message}`, hint: "" }, response.status);
+  return new ApiError(
+    { code: "failed", message: `the server answered ${message}`, hint: "" },
+    response.status,
+  );
 }
 
 // Integers that a double cannot hold become BigInt: what is shown is what was stored. They are marked in

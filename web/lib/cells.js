@@ -54,7 +54,13 @@ export function chartable(columns, rows) {
   if (rows.length === 0 || ys.length === 0) return null;
   const texts = columns.map((column, i) => ({ ...column, i })).filter(({ type }) => type === "VARCHAR");
   if (x === null) return texts.length > 0 ? { kind: "bars", label: texts[0], ys } : null;
-  return { kind: "lines", x, ys, isTime: isTime(x.type), split: texts.find(({ name }) => name !== "host") ?? null };
+  return {
+    kind: "lines",
+    x,
+    ys,
+    isTime: isTime(x.type),
+    split: texts.find(({ name }) => name !== "host") ?? null,
+  };
 }
 
 // One line for each y, or for each value of the splitting column: {xs, series: [{label, values}]}.
@@ -75,6 +81,9 @@ export function toLines(rows, { x, isTime: timed, split }, ys, maxSeries = 12) {
     }
   }
   const xs = [...positions.keys()].sort((a, b) => a - b);
-  const series = [...lines].map(([label, values]) => ({ label, values: xs.map((at) => values.get(at) ?? null) }));
+  const series = [...lines].map(([label, values]) => ({
+    label,
+    values: xs.map((at) => values.get(at) ?? null),
+  }));
   return { xs, series };
 }

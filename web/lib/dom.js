@@ -41,7 +41,12 @@ const SVG = "http://www.w3.org/2000/svg";
 export function icon(path, size = 18) {
   const svg = document.createElementNS(SVG, "svg");
   const shape = document.createElementNS(SVG, "path");
-  for (const [name, value] of Object.entries({ viewBox: "0 0 24 24", width: size, height: size, "aria-hidden": true })) {
+  for (const [name, value] of Object.entries({
+    viewBox: "0 0 24 24",
+    width: size,
+    height: size,
+    "aria-hidden": true,
+  })) {
     svg.setAttribute(name, String(value));
   }
   svg.classList.add("icon");

@@ -32,7 +32,11 @@ function label({ func, file, lineno, first_line: firstLine }, byLine) {
 export function fromFolded(folded, { byLine = false } = {}) {
   const frameOf = (text) => {
     const native = !/\.py(:\d+)?\)$/.test(text) && !/<[\w ]+>(:\d+)?\)$/.test(text);
-    return { label: byLine ? text : text.replace(/:\d+\)$/, ")"), file: "", kind: native ? "native" : "python" };
+    return {
+      label: byLine ? text : text.replace(/:\d+\)$/, ")"),
+      file: "",
+      kind: native ? "native" : "python",
+    };
   };
   return folded.map((one) => ({
     thread: `thread ${one.tid} ${one.thread_name}`,
@@ -43,7 +47,7 @@ export function fromFolded(folded, { byLine = false } = {}) {
   }));
 }
 
-/** @param {{shown?: "active"|"gil"|"all", byThread?: boolean}} view */
+// "active": on a CPU or with the GIL; "gil": with the GIL; "all".
 export function select(stacks, { shown = "active" } = {}) {
   return stacks.filter(({ frames, running, gil }) => {
     if (frames.length === 0) return false;
@@ -91,7 +95,9 @@ export function layout(root) {
     boxes.push(box);
     depth = Math.max(depth, now.depth);
     let { start } = now;
-    const children = [...now.node.children.values()].sort((a, b) => (a.label < b.label ? -1 : Number(a.label > b.label)));
+    const children = [...now.node.children.values()].sort((a, b) =>
+      a.label < b.label ? -1 : Number(a.label > b.label),
+    );
     const placed = children.map((one) => {
       const at = { node: one, depth: now.depth + 1, start, parent: box };
       start += one.ticks;
@@ -124,7 +130,8 @@ export function ranking(stacks, limit = 30) {
     const seen = new Set();
     frames.forEach((frame, i) => {
       let entry = functions.get(frame.label);
-      if (!entry) functions.set(frame.label, (entry = { label: frame.label, kind: frame.kind, self: 0, total: 0 }));
+      if (!entry)
+        functions.set(frame.label, (entry = { label: frame.label, kind: frame.kind, self: 0, total: 0 }));
       if (!seen.has(entry)) entry.total += weight;
       seen.add(entry);
       if (i === frames.length - 1) entry.self += weight;

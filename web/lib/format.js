@@ -50,7 +50,9 @@ export function percent(value) {
 }
 
 export function integer(value) {
-  return isNumber(value) || typeof value === "bigint" ? value.toLocaleString("en-US").replaceAll(",", " ") : "–";
+  return isNumber(value) || typeof value === "bigint"
+    ? value.toLocaleString("en-US").replaceAll(",", " ")
+    : "–";
 }
 
 export function number(value) {
@@ -88,7 +90,8 @@ export function clock(ms) {
 
 // The last part of a path, below site-packages or the standard library more of it.
 export function shortFile(file) {
-  const packages = /^.*\/(?:site|dist)-packages\/(.*)$/.exec(file) ?? /^.*\/lib\/python3[^/]*\/(.*)$/.exec(file);
+  const packages =
+    /^.*\/(?:site|dist)-packages\/(.*)$/.exec(file) ?? /^.*\/lib\/python3[^/]*\/(.*)$/.exec(file);
   return packages ? packages[1] : file.slice(file.lastIndexOf("/") + 1);
 }
 

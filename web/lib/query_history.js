@@ -4,11 +4,26 @@ import { remember, remembered } from "./state.js";
 const MOST = 40;
 
 const EXAMPLES = [
-  ["Hottest operations", "SELECT operation_name, avg(duration_ms) AS avg_ms, count(*) AS calls\nFROM profiling_data\nWHERE timestamp > now() - interval '5 minutes'\nGROUP BY operation_name\nORDER BY avg_ms DESC\nLIMIT 20"],
-  ["Memory over time", "SELECT timestamp, rss_mb\nFROM memory_usage\nWHERE timestamp > now() - interval '5 minutes'\nORDER BY timestamp"],
-  ["Loss by epoch", "SELECT epoch, avg(loss), min(loss), count(*) AS steps\nFROM training_logs\nGROUP BY epoch\nORDER BY epoch"],
-  ["Threads by CPU", "SELECT name, avg(cpu_percent) AS cpu\nFROM system.threads\nWHERE timestamp > now() - interval '30 seconds'\nGROUP BY name\nORDER BY cpu DESC"],
-  ["Garbage collections", "SELECT timestamp, generation, duration_ms, collected\nFROM python.gc\nORDER BY timestamp DESC\nLIMIT 100"],
+  [
+    "Hottest operations",
+    "SELECT operation_name, avg(duration_ms) AS avg_ms, count(*) AS calls\nFROM profiling_data\nWHERE timestamp > now() - interval '5 minutes'\nGROUP BY operation_name\nORDER BY avg_ms DESC\nLIMIT 20",
+  ],
+  [
+    "Memory over time",
+    "SELECT timestamp, rss_mb\nFROM memory_usage\nWHERE timestamp > now() - interval '5 minutes'\nORDER BY timestamp",
+  ],
+  [
+    "Loss by epoch",
+    "SELECT epoch, avg(loss), min(loss), count(*) AS steps\nFROM training_logs\nGROUP BY epoch\nORDER BY epoch",
+  ],
+  [
+    "Threads by CPU",
+    "SELECT name, avg(cpu_percent) AS cpu\nFROM system.threads\nWHERE timestamp > now() - interval '30 seconds'\nGROUP BY name\nORDER BY cpu DESC",
+  ],
+  [
+    "Garbage collections",
+    "SELECT timestamp, generation, duration_ms, collected\nFROM python.gc\nORDER BY timestamp DESC\nLIMIT 100",
+  ],
 ];
 
 export class History {
@@ -32,7 +47,9 @@ export class History {
   }
 
   pin(sql) {
-    return this.keep(this.entries.map((entry) => (entry.sql === sql ? { ...entry, pinned: !entry.pinned } : entry)));
+    return this.keep(
+      this.entries.map((entry) => (entry.sql === sql ? { ...entry, pinned: !entry.pinned } : entry)),
+    );
   }
 
   keep(entries) {

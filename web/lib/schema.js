@@ -24,7 +24,9 @@ function sentence(text) {
 async function read() {
   const [tables, columns] = await Promise.all([
     records("SELECT table_name, kind, origin, doc FROM probing.tables ORDER BY table_name"),
-    records("SELECT table_name, column_name, type, unit, doc FROM probing.columns ORDER BY table_name, position"),
+    records(
+      "SELECT table_name, column_name, type, unit, doc FROM probing.columns ORDER BY table_name, position",
+    ),
   ]);
   const schema = new Map();
   for (const { table_name: name, kind, origin, doc } of tables) {

@@ -12,7 +12,8 @@ export const FUNCTIONS = (
 ).split(" ");
 
 const KEYWORD_SET = new Set(KEYWORDS);
-const TOKEN = /(--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|('(?:[^']|'')*'?)|("(?:[^"]|"")*"?)|(\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)|([A-Za-z_]\w*)|(\s+|[\s\S])/gi;
+const TOKEN =
+  /(--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|('(?:[^']|'')*'?)|("(?:[^"]|"")*"?)|(\b\d+(?:\.\d+)?(?:e[+-]?\d+)?\b)|([A-Za-z_]\w*)|(\s+|[\s\S])/gi;
 
 // [{text, kind}], kind being comment, string, name, number, keyword, function, word or other; the texts joined are the input.
 export function tokens(sql) {
@@ -24,7 +25,12 @@ export function tokens(sql) {
     else if (string) kind = "string";
     else if (quoted) kind = "name";
     else if (digits) kind = "number";
-    else if (word) kind = KEYWORD_SET.has(word.toUpperCase()) ? "keyword" : FUNCTIONS.includes(word.toLowerCase()) ? "function" : "word";
+    else if (word)
+      kind = KEYWORD_SET.has(word.toUpperCase())
+        ? "keyword"
+        : FUNCTIONS.includes(word.toLowerCase())
+          ? "function"
+          : "word";
     found.push({ text, kind, at: match.index });
   }
   return found;
@@ -91,7 +97,11 @@ function tableItems(schema, word) {
 }
 
 function columnItems(schema, table) {
-  return (schema.get(table)?.columns ?? []).map(({ name, type, doc }) => ({ label: name, kind: "column", doc: `${type}: ${doc}` }));
+  return (schema.get(table)?.columns ?? []).map(({ name, type, doc }) => ({
+    label: name,
+    kind: "column",
+    doc: `${type}: ${doc}`,
+  }));
 }
 
 function wordItems(sql, schema, word) {

@@ -17,7 +17,18 @@ export async function loadStacks(target, { native, signal }) {
 
 export function groupThreads(rows) {
   const threads = new Map();
-  for (const { tid, thread_name: name, has_gil: gil, state, wait_channel: waits, task, depth, func, file, lineno } of rows) {
+  for (const {
+    tid,
+    thread_name: name,
+    has_gil: gil,
+    state,
+    wait_channel: waits,
+    task,
+    depth,
+    func,
+    file,
+    lineno,
+  } of rows) {
     if (!threads.has(tid)) threads.set(tid, { tid, name, gil, state, waits, task, frames: [] });
     threads.get(tid).frames.push({ depth, func, file, lineno, isNative: false });
   }
@@ -33,15 +44,30 @@ export function withNative(threads, profile) {
     const i = last.get(id);
     if (i === undefined) return null;
     const frames = profile.stacks[stack[i]].map((frame) => profile.frames[frame]).reverse();
-    const shown = frames.map(({ kind, func, file, lineno }) => ({ depth: null, func, file, lineno, isNative: kind === "native" }));
+    const shown = frames.map(({ kind, func, file, lineno }) => ({
+      depth: null,
+      func,
+      file,
+      lineno,
+      isNative: kind === "native",
+    }));
     const state = onCpu[i] ? "running" : (known.get(tid)?.state ?? "sleeping");
-    return { ...known.get(tid), tid, name: known.get(tid)?.name || name, gil: hasGil[i], state, frames: shown };
+    return {
+      ...known.get(tid),
+      tid,
+      name: known.get(tid)?.name || name,
+      gil: hasGil[i],
+      state,
+      frames: shown,
+    };
   });
   return made.filter((one) => one !== null && one.frames.length > 0).sort((a, b) => a.tid - b.tid);
 }
 
 export function stackText({ tid, name, state, gil, waits, frames }) {
-  const facts = [state, gil ? "has the GIL" : "", waits ? `waits in ${waits}` : ""].filter(Boolean).join(", ");
+  const facts = [state, gil ? "has the GIL" : "", waits ? `waits in ${waits}` : ""]
+    .filter(Boolean)
+    .join(", ");
   const lines = frames.map(({ func, file, lineno }) => `    ${func} (${file}${lineno ? `:${lineno}` : ""})`);
   return [`Thread ${tid} "${name ?? ""}" ${facts}`, ...lines].join("\n");
 }

@@ -3,7 +3,8 @@ import { records } from "./api.js";
 import { parseTime } from "./format.js";
 import { targets } from "./targets.js";
 
-const PROCESSES = "SELECT pid, cmdline, state, ppid, user, started, threads, rss, vms, fds FROM system.process";
+const PROCESSES =
+  "SELECT pid, cmdline, state, ppid, user, started, threads, rss, vms, fds FROM system.process";
 const CPU = `SELECT pid, arg_max(cpu_percent, timestamp) AS cpu, max(rank) AS rank FROM system.cpu
   WHERE timestamp > now() - interval '10 seconds' GROUP BY pid`;
 const PLACES = `SELECT pid, string_agg(func || ':' || coalesce(lineno, 0), ';' ORDER BY depth) AS place,
@@ -53,7 +54,8 @@ export async function loadFacts(target, signal) {
     optional(records(LOGGED, options)),
     optional(records(CRASHES, options)),
   ]);
-  if (target && known.length === 0 && processes.length > 0) known.push({ pid: target, command: "", state: "live" });
+  if (target && known.length === 0 && processes.length > 0)
+    known.push({ pid: target, command: "", state: "live" });
   const tables = [processes, cpu, at, steps, logged, crashes].map(byPid);
   return known.map((one) => {
     const [process, load, place, step, log, crash] = tables.map((table) => table.get(one.pid) ?? null);

@@ -34,15 +34,23 @@ const KINDS = [
 // [{lane, name, start, ms, detail}] in ms since the epoch; `ms` is 0 for a moment.
 export async function loadEvents({ target, seconds, signal }) {
   const where = `WHERE timestamp > now() - interval '${Number(seconds)} seconds' ORDER BY timestamp_ns DESC LIMIT ${MOST}`;
-  const answers = await Promise.all(
-    KINDS.map(({ sql }) => records(`${sql} ${where}`, { target, signal })),
-  );
+  const answers = await Promise.all(KINDS.map(({ sql }) => records(`${sql} ${where}`, { target, signal })));
   return answers.flatMap((rows, i) => rows.map((row) => toEvent(row, KINDS[i].lane, target)));
 }
 
 function toEvent({ pid, name, timestamp_ns: start, ms, tid, detail }, lane, target) {
-  const owner = [target ? "" : `pid ${pid}`, tid === null || lane === "Exceptions" ? "" : `thread ${tid}`].filter(Boolean).join(", ");
-  return { lane: owner ? `${lane}, ${owner}` : lane, pid, tid, name: name ?? "?", start: Number(start) / 1e6, ms: ms ?? 0, detail: detail ?? "" };
+  const owner = [target ? "" : `pid ${pid}`, tid === null || lane === "Exceptions" ? "" : `thread ${tid}`]
+    .filter(Boolean)
+    .join(", ");
+  return {
+    lane: owner ? `${lane}, ${owner}` : lane,
+    pid,
+    tid,
+    name: name ?? "?",
+    start: Number(start) / 1e6,
+    ms: ms ?? 0,
+    detail: detail ?? "",
+  };
 }
 
 /**
@@ -67,7 +75,13 @@ export function arrange(events) {
 // For Perfetto and chrome://tracing: microseconds, one track for each lane.
 export function toChromeTrace(events) {
   const lanes = [...new Set(events.map(({ lane }) => lane))];
-  const names = lanes.map((name, i) => ({ ph: "M", name: "thread_name", pid: 1, tid: i + 1, args: { name } }));
+  const names = lanes.map((name, i) => ({
+    ph: "M",
+    name: "thread_name",
+    pid: 1,
+    tid: i + 1,
+    args: { name },
+  }));
   const traced = events.map(({ lane, name, start, ms, detail }) => ({
     name,
     cat: lane,

@@ -44,7 +44,13 @@ export async function loadTraining({ target, minutes, signal }) {
     ask(valuesSql("python.metrics", "value", minutes)),
     ask(valuesSql("python.variables", "number", minutes)),
   ]);
-  return { steps, ranks, modules: mergeStages(modules), values: byName([...metrics, ...variables]) };
+  const several = new Set(ranks.map(({ who }) => who)).size > 1;
+  return {
+    steps,
+    ranks: several ? ranks : [],
+    modules: mergeStages(modules),
+    values: byName([...metrics, ...variables]),
+  };
 }
 
 export const SPLIT = ["data_wait", "forward", "backward", "optimizer"];
@@ -59,7 +65,8 @@ export function otherPart(step) {
 export function mergeStages(rows) {
   const modules = new Map();
   for (const { module, type, stage, calls, mean_ms: mean, total_ms: total, peak_mb: peak } of rows) {
-    if (!modules.has(module)) modules.set(module, { module, type, calls: 0, total: 0, peak: null, stages: {} });
+    if (!modules.has(module))
+      modules.set(module, { module, type, calls: 0, total: 0, peak: null, stages: {} });
     const entry = modules.get(module);
     entry.stages[stage] = mean;
     entry.calls = Math.max(entry.calls, Number(calls));

@@ -16,7 +16,10 @@ export function treemap(entries, w, h) {
     const side = Math.min(room.w, room.h);
     const row = [items.shift()];
     let sum = row[0].area;
-    while (items.length > 0 && worst([...row, items[0]], sum + items[0].area, side) <= worst(row, sum, side)) {
+    while (
+      items.length > 0 &&
+      worst([...row, items[0]], sum + items[0].area, side) <= worst(row, sum, side)
+    ) {
       sum += items[0].area;
       row.push(items.shift());
     }
@@ -32,8 +35,12 @@ function placeRow(row, sum, { x, y, w, h }, placed) {
   let at = isColumn ? y : x;
   for (const { entry, area } of row) {
     const length = area / thickness;
-    placed.push(isColumn ? { entry, x, y: at, w: thickness, h: length } : { entry, x: at, y, w: length, h: thickness });
+    placed.push(
+      isColumn ? { entry, x, y: at, w: thickness, h: length } : { entry, x: at, y, w: length, h: thickness },
+    );
     at += length;
   }
-  return isColumn ? { x: x + thickness, y, w: w - thickness, h } : { x, y: y + thickness, w, h: h - thickness };
+  return isColumn
+    ? { x: x + thickness, y, w: w - thickness, h }
+    : { x, y: y + thickness, w, h: h - thickness };
 }

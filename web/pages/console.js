@@ -13,18 +13,47 @@ export function mount({ root, target, signal }) {
   let at = past.length;
   let running = null;
   const log = h("div", { class: "console-log", role: "log", "aria-live": "polite" });
-  const input = h("textarea", { class: "console-input mono", rows: "3", spellcheck: "false", "aria-label": "Python code", placeholder: "Enter runs it, Shift+Enter is a new line" });
-  const timeout = h("input", { type: "number", min: "0.1", max: "3600", step: "any", value: "10", "aria-label": "timeout in seconds" });
-  const button = h("button", { class: "primary", type: "button", onclick: () => (running ? running.abort() : run()) }, "Run");
+  const input = h("textarea", {
+    class: "console-input mono",
+    rows: "3",
+    spellcheck: "false",
+    "aria-label": "Python code",
+    placeholder: "Enter runs it, Shift+Enter is a new line",
+  });
+  const timeout = h("input", {
+    type: "number",
+    min: "0.1",
+    max: "3600",
+    step: "any",
+    value: "10",
+    "aria-label": "timeout in seconds",
+  });
+  const button = h(
+    "button",
+    { class: "primary", type: "button", onclick: () => (running ? running.abort() : run()) },
+    "Run",
+  );
   fill(
     root,
     h(
       "div",
       { class: "card console" },
-      h("p", { class: "quiet-text" }, `Runs in process ${target}, in a namespace of the probe; names of the program are in `, h("code", {}, "sys.modules['__main__']"), "."),
+      h(
+        "p",
+        { class: "quiet-text" },
+        `Runs in process ${target}, in a namespace of the probe; names of the program are in `,
+        h("code", {}, "sys.modules['__main__']"),
+        ".",
+      ),
       log,
       h("div", { class: "console-line" }, h("span", { class: "mono", "aria-hidden": "true" }, ">>>"), input),
-      h("div", { class: "toolbar" }, button, h("label", {}, "at most", timeout, "seconds"), h("button", { type: "button", onclick: () => fill(log) }, "Clear")),
+      h(
+        "div",
+        { class: "toolbar" },
+        button,
+        h("label", {}, "at most", timeout, "seconds"),
+        h("button", { type: "button", onclick: () => fill(log) }, "Clear"),
+      ),
     ),
   );
 
@@ -46,7 +75,10 @@ export function mount({ root, target, signal }) {
     } catch (error) {
       if (signal.aborted) return;
       const text = error.name === "AbortError" ? "Stopped." : error.message;
-      entry.append(h("pre", { class: "error" }, text), error.hint ? h("p", { class: "quiet-text" }, prose(error.hint)) : "");
+      entry.append(
+        h("pre", { class: "error" }, text),
+        error.hint ? h("p", { class: "quiet-text" }, prose(error.hint)) : "",
+      );
     }
     running = null;
     button.textContent = "Run";
@@ -57,7 +89,11 @@ export function mount({ root, target, signal }) {
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       run();
-    } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && !input.value.includes("\n") && past.length > 0) {
+    } else if (
+      (event.key === "ArrowUp" || event.key === "ArrowDown") &&
+      !input.value.includes("\n") &&
+      past.length > 0
+    ) {
       event.preventDefault();
       at = Math.min(past.length, Math.max(0, at + (event.key === "ArrowUp" ? -1 : 1)));
       input.value = past[at] ?? "";
@@ -71,10 +107,14 @@ function answer({ stdout, stderr, value, traceback, note, duration_us: took, gil
   const parts = [];
   if (stdout) parts.push(h("pre", {}, stdout));
   if (stderr) parts.push(h("pre", { class: "error" }, stderr));
-  if (value !== undefined && value !== null && value !== "None") parts.push(h("pre", { class: "value" }, value));
+  if (value !== undefined && value !== null && value !== "None")
+    parts.push(h("pre", { class: "value" }, value));
   if (traceback) parts.push(h("pre", { class: "error" }, traceback));
   if (note) parts.push(h("p", { class: "quiet-text" }, note));
-  if (holder) parts.push(h("pre", { class: "error" }, `thread ${holder.tid} ${holder.name} has the GIL:\n${holder.stack}`));
+  if (holder)
+    parts.push(
+      h("pre", { class: "error" }, `thread ${holder.tid} ${holder.name} has the GIL:\n${holder.stack}`),
+    );
   if (took !== undefined) parts.push(h("span", { class: "quiet-text took" }, seconds(took / 1e6)));
   return parts;
 }

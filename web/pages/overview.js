@@ -2,8 +2,9 @@
 import { fill, h } from "../lib/dom.js";
 import { bytes, integer, percent, seconds, shortFile, span } from "../lib/format.js";
 import { link } from "../lib/state.js";
-import { shortCommand, targets } from "../lib/targets.js";
+import { shortCommand } from "../lib/targets.js";
 import { loadFacts, Stillness } from "../lib/target_facts.js";
+import { plainTable } from "../parts/plain_table.js";
 import { SeriesBoard, rangePicker } from "../parts/series.js";
 import { card, empty, fact, Place } from "../parts/states.js";
 
@@ -15,7 +16,11 @@ const ONE_TARGET = [
     title: "CPU, % of one core",
     unit: "%",
     sql: "SELECT timestamp, cpu_percent, system_percent, children_percent FROM system.cpu WHERE {since} ORDER BY 1",
-    names: { cpu_percent: "process", system_percent: "of it in the kernel", children_percent: "its children" },
+    names: {
+      cpu_percent: "process",
+      system_percent: "of it in the kernel",
+      children_percent: "its children",
+    },
   },
   {
     title: "Memory",
@@ -44,7 +49,11 @@ export function mount({ root, params, target, signal, live }) {
   const body = h("div", { class: "page" });
   const summary = h("div", {});
   const stillness = new Stillness();
-  fill(body, summary, h("div", { class: "toolbar" }, range.node), board.node);
+  const noSeries = empty("No series of CPU and memory", "They are written about processes with a probe.", [
+    `probing -t ${target} inject`,
+  ]);
+  noSeries.hidden = true;
+  fill(body, summary, h("div", { class: "toolbar" }, range.node), board.node, noSeries);
   fill(root, place.node);
 
   const again = live(
@@ -54,7 +63,8 @@ export function mount({ root, params, target, signal, live }) {
       if (!target && facts.length === 0) return place.show(nobody());
       fill(summary, target ? oneTarget(facts, target, stillness) : table(facts, stillness));
       place.show(body);
-      await board.refresh({ target, minutes: range.minutes(), signal });
+      const some = await board.refresh({ target, minutes: range.minutes(), signal });
+      noSeries.hidden = some || !target;
     },
     EVERY_MS,
     place,
@@ -86,31 +96,41 @@ function whereText({ at }) {
 function stillBadge(facts, stillness) {
   const still = stillness.secondsAt(facts.pid);
   if (facts.state === "ended" || !facts.at || still < STILL_S || (facts.cpu ?? 100) > 5) return null;
-  return h("span", { class: "badge warn", title: "The main thread has not moved and takes no CPU" }, `still for ${span(still)}`);
+  return h(
+    "span",
+    { class: "badge warn", title: "The main thread has not moved and takes no CPU" },
+    `still for ${span(still)}`,
+  );
 }
 
+const COLUMNS = [
+  ["Process"],
+  ["State"],
+  ["Main thread", "mono"],
+  ...["Step", "Step time", "CPU", "Memory", "Up"].map((name) => [name, "number"]),
+];
+
 function table(list, stillness) {
-  const head = ["Process", "State", "Main thread", "Step", "Step time", "CPU", "Memory", "Up"];
-  const rows = list.map((facts) =>
-    h(
-      "tr",
-      {},
-      h("td", {}, h("a", { href: link("overview", { target: facts.pid }) }, String(facts.pid)), facts.rank === null ? null : h("span", { class: "quiet-text" }, ` rank ${facts.rank}`), h("div", { class: "mono quiet-text" }, shortCommand(facts.command))),
-      h("td", {}, stateBadge(facts), ending(facts)),
-      h("td", { class: "mono" }, whereText(facts), " ", stillBadge(facts, stillness)),
-      h("td", { class: "number" }, facts.step === null ? "–" : integer(facts.step)),
-      h("td", { class: "number" }, facts.stepSeconds === null ? "–" : seconds(facts.stepSeconds)),
-      h("td", { class: "number" }, percent(facts.cpu)),
-      h("td", { class: "number" }, bytes(facts.process?.rss)),
-      h("td", { class: "number" }, facts.process ? span(facts.upSeconds) : "–"),
-    ),
-  );
-  const numbers = new Set(head.slice(3));
-  const headings = head.map((name) => h("th", { class: numbers.has(name) ? "number" : "" }, name));
-  return card(
-    `${targets.live.length} live, ${list.length - targets.live.length} ended`,
-    h("div", { class: "scroll-x" }, h("table", { class: "plain targets" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows))),
-  );
+  const rows = list.map((facts) => [
+    processCell(facts),
+    [stateBadge(facts), ending(facts)],
+    [whereText(facts), " ", stillBadge(facts, stillness)],
+    facts.step === null ? "–" : integer(facts.step),
+    facts.stepSeconds === null ? "–" : seconds(facts.stepSeconds),
+    percent(facts.cpu),
+    bytes(facts.process?.rss),
+    facts.process ? span(facts.upSeconds) : "–",
+  ]);
+  const ended = list.filter(({ state }) => state === "ended").length;
+  return card(`${list.length - ended} live, ${ended} ended`, plainTable(COLUMNS, rows, "targets"));
+}
+
+function processCell({ pid, rank, command }) {
+  return [
+    h("a", { href: link("overview", { target: pid }) }, String(pid)),
+    rank === null ? null : h("span", { class: "quiet-text" }, ` rank ${rank}`),
+    h("div", { class: "mono quiet-text" }, shortCommand(command)),
+  ];
 }
 
 function ending({ crash }) {
@@ -121,7 +141,11 @@ function ending({ crash }) {
 
 function oneTarget(list, pid, stillness) {
   const facts = list[0];
-  if (!facts) return card(null, empty(`Nothing is known of process ${pid}`, "It may have ended, or belong to somebody else."));
+  if (!facts)
+    return card(
+      null,
+      empty(`Nothing is known of process ${pid}`, "It may have ended, or belong to somebody else."),
+    );
   const { process, python, how } = facts;
   return card(
     h("span", { class: "mono command-line" }, facts.command || process?.cmdline || String(pid)),
@@ -142,6 +166,11 @@ function oneTarget(list, pid, stillness) {
       facts.step === null ? null : fact("Step", integer(facts.step)),
       facts.stepSeconds === null ? null : fact("Step time", seconds(facts.stepSeconds)),
     ),
-    h("p", { class: "where" }, "Main thread: ", h("a", { class: "mono", href: link("stacks", { target: pid }) }, whereText(facts))),
+    h(
+      "p",
+      { class: "where" },
+      "Main thread: ",
+      h("a", { class: "mono", href: link("stacks", { target: pid }) }, whereText(facts)),
+    ),
   );
 }

@@ -13,12 +13,28 @@ import { empty, Place } from "../parts/states.js";
 
 const FIRST = "SELECT func, file, lineno\nFROM python.backtrace\nORDER BY depth\nLIMIT 20";
 const WATCH_MS = 2000;
-const TYPES = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl", markdown: "text/markdown" };
-const FORMATS = [["", "Download…"], ["csv", "CSV"], ["json", "JSON"], ["jsonl", "JSON lines"], ["markdown", "Markdown"]];
+const TYPES = {
+  csv: "text/csv",
+  json: "application/json",
+  jsonl: "application/jsonl",
+  markdown: "text/markdown",
+};
+const FORMATS = [
+  ["", "Download…"],
+  ["csv", "CSV"],
+  ["json", "JSON"],
+  ["jsonl", "JSON lines"],
+  ["markdown", "Markdown"],
+];
 
 export function mount({ root, params, target, signal, live }) {
   const schema = new Map();
-  const place = new Place(empty("Ask something", "Ctrl+Enter runs the query. Tables and columns are completed while you type; all of DuckDB's SQL works."));
+  const place = new Place(
+    empty(
+      "Ask something",
+      "Ctrl+Enter runs the query. Tables and columns are completed while you type; all of DuckDB's SQL works.",
+    ),
+  );
   const grid = new Grid({ maxHeight: "60vh" });
   const chart = new ResultChart(signal);
   const about = h("span", { class: "quiet-text", role: "status" });
@@ -27,26 +43,67 @@ export function mount({ root, params, target, signal, live }) {
   let result = null;
   let running = null;
 
-  const editor = new SqlEditor({ value: params.get("q") ?? history.latest() ?? FIRST, schema, run: () => run(), changed: (text) => setParams({ q: text }) });
-  const button = h("button", { class: "primary", type: "button", title: "Ctrl+Enter", onclick: () => (running ? running.abort() : run()) }, "Run");
+  const editor = new SqlEditor({
+    value: params.get("q") ?? history.latest() ?? FIRST,
+    schema,
+    run: () => run(),
+    changed: (text) => setParams({ q: text }),
+  });
+  const button = h(
+    "button",
+    {
+      class: "primary",
+      type: "button",
+      title: "Ctrl+Enter",
+      onclick: () => (running ? running.abort() : run()),
+    },
+    "Run",
+  );
   const watch = check("Every 2 s", params.get("watch") === "1", (on) => {
     setParams({ watch: on });
     again();
   });
-  const share = h("button", { type: "button", title: "Copy a link to this query", onclick: () => shareLink() }, "Share");
+  const share = h(
+    "button",
+    { type: "button", title: "Copy a link to this query", onclick: () => shareLink() },
+    "Share",
+  );
   const saving = choice("Download", FORMATS, "", (format) => save(format));
-  const kind = tabs("View", [["grid", "Table"], ["chart", "Chart"]], params.get("view") ?? "grid", (value) => {
-    setParams({ view: value === "grid" ? "" : value });
-    showResult();
-  });
+  const kind = tabs(
+    "View",
+    [
+      ["grid", "Table"],
+      ["chart", "Chart"],
+    ],
+    params.get("view") ?? "grid",
+    (value) => {
+      setParams({ view: value === "grid" ? "" : value });
+      showResult();
+    },
+  );
   const past = h("div", { class: "history" });
 
   fill(
     root,
     editor.node,
-    h("div", { class: "toolbar" }, button, watch.node, kind.node, h("span", { class: "grow" }), about, share, saving.node),
+    h(
+      "div",
+      { class: "toolbar" },
+      button,
+      watch.node,
+      kind.node,
+      h("span", { class: "grow" }),
+      about,
+      share,
+      saving.node,
+    ),
     place.node,
-    h("details", { class: "card", open: params.get("q") ? null : true }, h("summary", {}, "Examples and what you asked before"), past),
+    h(
+      "details",
+      { class: "card", open: params.get("q") ? null : true },
+      h("summary", {}, "Examples and what you asked before"),
+      past,
+    ),
   );
 
   async function run({ isWatch = false } = {}) {
@@ -93,7 +150,11 @@ export function mount({ root, params, target, signal, live }) {
     saving.node.value = "";
     if (!format) return;
     try {
-      download(`query.${format === "markdown" ? "md" : format}`, TYPES[format], await queryText(editor.statement, format, { target, signal }));
+      download(
+        `query.${format === "markdown" ? "md" : format}`,
+        TYPES[format],
+        await queryText(editor.statement, format, { target, signal }),
+      );
     } catch (error) {
       if (!signal.aborted) place.fail(error);
     }
@@ -111,10 +172,24 @@ export function mount({ root, params, target, signal, live }) {
         h(
           "div",
           { class: "past" },
-          h("button", { type: "button", class: "past-sql", title: sql, onclick: () => use(sql) }, title ? h("b", {}, title) : null, h("code", {}, sql.replace(/\s+/g, " "))),
+          h(
+            "button",
+            { type: "button", class: "past-sql", title: sql, onclick: () => use(sql) },
+            title ? h("b", {}, title) : null,
+            h("code", {}, sql.replace(/\s+/g, " ")),
+          ),
           title
             ? null
-            : h("button", { type: "button", class: "quiet small", "aria-pressed": String(pinned), onclick: () => drawHistory(history.pin(sql)) }, pinned ? "Kept" : "Keep"),
+            : h(
+                "button",
+                {
+                  type: "button",
+                  class: "quiet small",
+                  "aria-pressed": String(pinned),
+                  onclick: () => drawHistory(history.pin(sql)),
+                },
+                pinned ? "Kept" : "Keep",
+              ),
         ),
       ),
     );

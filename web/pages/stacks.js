@@ -14,14 +14,31 @@ export function mount({ root, params, target, signal, live }) {
   const list = h("div", { class: "threads" });
   const note = h("span", { class: "quiet-text" });
   const native = check("Native frames", params.get("native") === "1", (on) => changed({ native: on }));
-  const search = h("input", { type: "search", placeholder: "Filter by function or file", "aria-label": "Filter", value: params.get("find") ?? "" });
+  const search = h("input", {
+    type: "search",
+    placeholder: "Filter by function or file",
+    "aria-label": "Filter",
+    value: params.get("find") ?? "",
+  });
   const view = { target, signal, open: new Map(), frozen: false };
   let threads = [];
   let shown = "";
 
-  const freeze = h("button", { type: "button", "aria-pressed": "false", title: "Keep this picture" }, "Freeze");
-  const copyAll = h("button", { type: "button", onclick: () => copy(threads.map(stackText).join("\n\n")) }, "Copy as text");
-  fill(root, h("div", { class: "toolbar" }, native.node, search, freeze, copyAll, h("span", { class: "grow" }), note), place.node);
+  const freeze = h(
+    "button",
+    { type: "button", "aria-pressed": "false", title: "Keep this picture" },
+    "Freeze",
+  );
+  const copyAll = h(
+    "button",
+    { type: "button", onclick: () => copy(threads.map(stackText).join("\n\n")) },
+    "Copy as text",
+  );
+  fill(
+    root,
+    h("div", { class: "toolbar" }, native.node, search, freeze, copyAll, h("span", { class: "grow" }), note),
+    place.node,
+  );
 
   function changed(change) {
     setParams(change);
@@ -41,13 +58,25 @@ export function mount({ root, params, target, signal, live }) {
   function draw() {
     const word = search.value.toLowerCase();
     const fits = ({ name, frames }) =>
-      !word || `${name} ${frames.map(({ func, file }) => `${func} ${file}`).join(" ")}`.toLowerCase().includes(word);
+      !word ||
+      `${name} ${frames.map(({ func, file }) => `${func} ${file}`).join(" ")}`.toLowerCase().includes(word);
     const seen = threads.filter(fits);
     const text = JSON.stringify(seen);
     if (text === shown) return;
     shown = text;
-    fill(list, seen.map((thread) => threadCard(thread, view)));
-    if (seen.length === 0) fill(list, h("p", { class: "quiet-text" }, threads.length ? "No thread fits the filter." : "No Python thread was found."));
+    fill(
+      list,
+      seen.map((thread) => threadCard(thread, view)),
+    );
+    if (seen.length === 0)
+      fill(
+        list,
+        h(
+          "p",
+          { class: "quiet-text" },
+          threads.length ? "No thread fits the filter." : "No Python thread was found.",
+        ),
+      );
   }
 
   const again = live(
@@ -80,7 +109,11 @@ function threadCard(thread, view) {
       waits ? h("span", { class: "badge mono", title: "What it waits for in the kernel" }, waits) : null,
       task ? h("span", { class: "badge", title: "asyncio task" }, task) : null,
     ),
-    h("ol", { class: "frames" }, frames.map((frame, i) => frameRow(frame, tid, frames.length - 1 - i, view))),
+    h(
+      "ol",
+      { class: "frames" },
+      frames.map((frame, i) => frameRow(frame, tid, frames.length - 1 - i, view)),
+    ),
   );
 }
 
@@ -114,10 +147,15 @@ async function readLocals({ target, signal }, tid, level, func) {
   try {
     const sql = `SELECT func, locals FROM python.stacks WHERE tid = ${Number(tid)} ORDER BY depth DESC`;
     const row = (await records(sql, { target, signal }))[level];
-    if (row?.func !== func) return h("span", { class: "quiet-text" }, "The thread has gone on to another place.");
+    if (row?.func !== func)
+      return h("span", { class: "quiet-text" }, "The thread has gone on to another place.");
     const values = Object.entries(JSON.parse(row.locals ?? "{}"));
     if (values.length === 0) return h("span", { class: "quiet-text" }, "No local variables.");
-    return h("dl", {}, values.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+    return h(
+      "dl",
+      {},
+      values.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
+    );
   } catch (error) {
     return h("span", { class: "quiet-text" }, error.message);
   }

@@ -3,6 +3,7 @@ import { records } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
 import { integer, percent } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
+import { plainTable } from "../parts/plain_table.js";
 import { SeriesBoard, rangePicker } from "../parts/series.js";
 import { card, empty, Place } from "../parts/states.js";
 
@@ -15,7 +16,12 @@ const SPECS = [
     unit: "%",
     one: "SELECT timestamp, cpu_percent, user_percent, system_percent, children_percent FROM system.cpu",
     many: "SELECT timestamp, pid::VARCHAR AS pid, cpu_percent FROM system.cpu",
-    names: { cpu_percent: "process", user_percent: "own code", system_percent: "kernel", children_percent: "children" },
+    names: {
+      cpu_percent: "process",
+      user_percent: "own code",
+      system_percent: "kernel",
+      children_percent: "children",
+    },
   },
   {
     title: "Memory of the process",
@@ -24,7 +30,12 @@ const SPECS = [
     many: "SELECT timestamp, pid::VARCHAR AS pid, rss FROM system.memory",
     names: { rss: "resident", children_rss: "children", cgroup_limit: "limit" },
   },
-  { title: "Host: CPU of all cores", unit: "%", max: 100, one: "SELECT timestamp, host_percent AS host FROM system.cpu" },
+  {
+    title: "Host: CPU of all cores",
+    unit: "%",
+    max: 100,
+    one: "SELECT timestamp, host_percent AS host FROM system.cpu",
+  },
   {
     title: "Host: memory",
     unit: "bytes",
@@ -111,21 +122,21 @@ const nothing = (() => {
 
 function threadTable(list) {
   if (list.length === 0) return null;
-  const head = ["Thread", "State", "CPU", "Core", "Waits in", "CPU taken away"].map((name) => h("th", {}, name));
-  const rows = list.map(({ tid, name, state, cpu, core, waits, taken_away: taken }) =>
-    h(
-      "tr",
-      {},
-      h("td", {}, `${name ?? ""} `, h("span", { class: "quiet-text" }, String(tid))),
-      h("td", {}, state ?? "–"),
-      h("td", {}, percent(cpu)),
-      h("td", {}, integer(core)),
-      h("td", { class: "mono" }, state === "running" ? "–" : (waits ?? "–")),
-      h("td", {}, integer(Number(taken))),
-    ),
-  );
-  return card(
-    "Threads in the last 10 seconds",
-    h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))),
-  );
+  const columns = [
+    ["Thread"],
+    ["State"],
+    ["CPU", "number"],
+    ["Core", "number"],
+    ["Waits in", "mono"],
+    ["CPU taken away", "number"],
+  ];
+  const rows = list.map(({ tid, name, state, cpu, core, waits, taken_away: taken }) => [
+    [`${name ?? ""} `, h("span", { class: "quiet-text" }, String(tid))],
+    state ?? "–",
+    percent(cpu),
+    integer(core),
+    state === "running" ? "–" : (waits ?? "–"),
+    integer(Number(taken)),
+  ]);
+  return card("Threads in the last 10 seconds", plainTable(columns, rows));
 }

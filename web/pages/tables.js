@@ -8,6 +8,7 @@ import { empty, failure, loading, Place } from "../parts/states.js";
 
 const EVERY_MS = 3000;
 const ROWS = 500;
+const FIRST = "system.process";
 
 // The latest first where there is a time.
 export function previewSql(name, columns) {
@@ -26,18 +27,30 @@ export function mount({ root, params, target, signal, live }) {
 
   function drawList() {
     const word = filter.value.toLowerCase();
-    const names = [...schema.keys()].filter((name) => `${name} ${schema.get(name).doc}`.toLowerCase().includes(word));
+    const names = [...schema.keys()].filter((name) =>
+      `${name} ${schema.get(name).doc}`.toLowerCase().includes(word),
+    );
     fill(
       list,
       names.map((name) =>
         h(
           "button",
-          { type: "button", role: "option", "aria-selected": String(name === chosen), title: schema.get(name).doc, onclick: () => choose(name) },
+          {
+            type: "button",
+            role: "option",
+            "aria-selected": String(name === chosen),
+            title: schema.get(name).doc,
+            onclick: () => choose(name),
+          },
           h("span", { class: "mono" }, name),
           h("span", { class: "badge" }, schema.get(name).kind),
         ),
       ),
     );
+  }
+
+  function showChosen() {
+    list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
   }
 
   function choose(name) {
@@ -74,8 +87,8 @@ export function mount({ root, params, target, signal, live }) {
   loadSchema().then(
     (known) => {
       schema = known;
-      drawList();
-      choose(known.has(chosen) ? chosen : (known.has("system.process") ? "system.process" : known.keys().next().value));
+      choose(known.has(chosen) ? chosen : FIRST);
+      showChosen();
     },
     (error) => !signal.aborted && fill(detail, failure(error)),
   );
@@ -83,23 +96,47 @@ export function mount({ root, params, target, signal, live }) {
 
 function describe(name, { doc, kind, origin, columns }, sql) {
   const rows = columns.map((column) =>
-    h("tr", {}, h("td", { class: "mono" }, column.name), h("td", { class: "mono quiet-text" }, column.type), h("td", {}, column.doc, column.unit ? h("span", { class: "quiet-text" }, ` (${column.unit})`) : null)),
+    h(
+      "tr",
+      {},
+      h("td", { class: "mono" }, column.name),
+      h("td", { class: "mono quiet-text" }, column.type),
+      h("td", {}, column.doc, column.unit ? h("span", { class: "quiet-text" }, ` (${column.unit})`) : null),
+    ),
   );
   return h(
     "section",
     { class: "card" },
-    h("h2", {}, h("span", { class: "mono" }, name), " ", h("span", { class: "badge" }, kind), " ", h("span", { class: "badge" }, `rows from ${origin}`)),
+    h(
+      "h2",
+      {},
+      h("span", { class: "mono" }, name),
+      " ",
+      h("span", { class: "badge" }, kind),
+      " ",
+      h("span", { class: "badge" }, `rows from ${origin}`),
+    ),
     h("p", {}, doc, " ", h("a", { href: link("query", { q: sql }) }, "Ask it in SQL")),
-    h("details", {}, h("summary", {}, `${columns.length} columns`), h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("tbody", {}, rows)))),
+    h(
+      "details",
+      {},
+      h("summary", {}, `${columns.length} columns`),
+      h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("tbody", {}, rows))),
+    ),
   );
 }
 
 // Why a table may be empty, and what fills it.
 function reason(name, { origin }) {
-  if (name.startsWith("python.torch")) return "Switch tracing on: `probing -t <pid> config probing.torch.profiling=on`";
-  if (name === "python.samples" || name === "python.flame") return "Switch sampling on: `probing -t <pid> config probing.sample_rate=0.1`";
-  if (name === "training_logs" || name === "python.metrics") return "The job fills it by `probing.log(loss=…)`, TensorBoard or wandb.";
+  if (name.startsWith("python.torch"))
+    return "Switch tracing on: `probing -t <pid> config probing.torch.profiling=on`";
+  if (name === "python.samples" || name === "python.flame")
+    return "Switch sampling on: `probing -t <pid> config probing.sample_rate=0.1`";
+  if (name === "training_logs" || name === "python.metrics")
+    return "The job fills it by `probing.log(loss=…)`, TensorBoard or wandb.";
   if (name === "python.spans") return "The job fills it by `probing.span(…)` and `probing.event(…)`.";
   if (name.startsWith("crash.")) return "No target has ended since probingd started.";
-  return origin === "probe" ? "Its rows come from the probe: `probing -t <pid> inject`" : "Nothing was recorded yet.";
+  return origin === "probe"
+    ? "Its rows come from the probe: `probing -t <pid> inject`"
+    : "Nothing was recorded yet.";
 }

@@ -7,7 +7,12 @@ import { card, empty, Place } from "../parts/states.js";
 import { TimelineView } from "../parts/timeline_view.js";
 
 const EVERY_MS = 2000;
-const RANGES = [["10", "10 seconds"], ["60", "1 minute"], ["300", "5 minutes"], ["1800", "30 minutes"]];
+const RANGES = [
+  ["10", "10 seconds"],
+  ["60", "1 minute"],
+  ["300", "5 minutes"],
+  ["1800", "30 minutes"],
+];
 
 export function mount({ root, params, target, signal, live }) {
   const place = new Place();
@@ -19,7 +24,8 @@ export function mount({ root, params, target, signal, live }) {
     view.setWindow(null);
     again();
   });
-  const save = () => download(`timeline-${target ?? "all"}.json`, "application/json", JSON.stringify(toChromeTrace(events)));
+  const save = () =>
+    download(`timeline-${target ?? "all"}.json`, "application/json", JSON.stringify(toChromeTrace(events)));
   const nothing = empty(
     "Nothing happened in this time",
     "Garbage collections and exceptions come from the probe, steps and modules from `probing -t <pid> config probing.torch.profiling=on`, spans from the job itself:",
@@ -28,7 +34,11 @@ export function mount({ root, params, target, signal, live }) {
   const body = card(
     null,
     view.node,
-    h("p", { class: "quiet-text" }, "The wheel or + and − zoom, dragging or arrows move, a double click or Esc shows all. Moving stops following."),
+    h(
+      "p",
+      { class: "quiet-text" },
+      "The wheel or + and − zoom, dragging or arrows move, a double click or Esc shows all. Moving stops following.",
+    ),
   );
   fill(
     root,
@@ -38,7 +48,11 @@ export function mount({ root, params, target, signal, live }) {
       h("label", {}, "Last", range.node),
       h("button", { type: "button", onclick: () => view.setWindow(null) }, "Show all"),
       h("span", { class: "grow" }),
-      h("button", { type: "button", title: "Opens in ui.perfetto.dev and chrome://tracing", onclick: save }, "Save for Perfetto"),
+      h(
+        "button",
+        { type: "button", title: "Opens in ui.perfetto.dev and chrome://tracing", onclick: save },
+        "Save for Perfetto",
+      ),
     ),
     place.node,
   );

@@ -11,7 +11,13 @@ import { rangePicker } from "../parts/series.js";
 import { card, empty, fact, Place } from "../parts/states.js";
 
 const EVERY_MS = 2000;
-const PART_NAMES = { data_wait: "Data wait", forward: "Forward", backward: "Backward", optimizer: "Optimizer", other: "Other" };
+const PART_NAMES = {
+  data_wait: "Data wait",
+  forward: "Forward",
+  backward: "Backward",
+  optimizer: "Optimizer",
+  other: "Other",
+};
 
 export function mount({ root, params, target, signal, live }) {
   const place = new Place();
@@ -20,18 +26,47 @@ export function mount({ root, params, target, signal, live }) {
     again();
   });
   const facts = h("dl", { class: "facts" });
-  const steps = new Chart({ title: "Time of a step and its parts", height: 220, time: false, stacked: true, min: 0, format: seconds });
-  const ranks = new Chart({ title: "Time of a step by rank", height: 220, time: false, min: 0, format: seconds });
+  const steps = new Chart({
+    title: "Time of a step and its parts",
+    height: 220,
+    time: false,
+    stacked: true,
+    min: 0,
+    format: seconds,
+  });
+  const ranks = new Chart({
+    title: "Time of a step by rank",
+    height: 220,
+    time: false,
+    min: 0,
+    format: seconds,
+  });
   const values = h("div", { class: "cards" });
   const map = new ModuleMap();
   const table = h("div", {});
   const modules = card("Modules", map.node, table);
-  const cards = { facts: card("Steps", facts), steps: card(null, steps.node), ranks: card(null, ranks.node), modules };
+  const cards = {
+    facts: card("Steps", facts),
+    steps: card(null, steps.node),
+    ranks: card(null, ranks.node),
+    modules,
+  };
   const charts = new Map(); // of values, by name
-  const body = h("div", { class: "page" }, h("div", { class: "toolbar" }, range.node), cards.facts, cards.steps, cards.ranks, values, modules);
+  const body = h(
+    "div",
+    { class: "page" },
+    h("div", { class: "toolbar" }, range.node),
+    cards.facts,
+    cards.steps,
+    cards.ranks,
+    values,
+    modules,
+  );
   const nothing = invitation(target, () => again());
   fill(root, place.node);
-  signal.addEventListener("abort", () => [steps, ranks, ...charts.values()].forEach((chart) => chart.destroy()));
+  signal.addEventListener("abort", () =>
+    [steps, ranks, ...charts.values()].forEach((chart) => chart.destroy()),
+  );
 
   function drawValues(known) {
     for (const [name, { xs, values: ys, isTime }] of known) {
@@ -60,10 +95,13 @@ export function mount({ root, params, target, signal, live }) {
     if (list.length === 0) return;
     const xs = [...new Set(list.map(({ step }) => step))].sort((a, b) => a - b);
     const groups = groupBy(list, ({ who }) => who);
-    ranks.set(xs, [...groups].map(([label, rows]) => {
-      const at = new Map(rows.map(({ step, duration }) => [step, duration]));
-      return { label, values: xs.map((x) => at.get(x) ?? null) };
-    }));
+    ranks.set(
+      xs,
+      [...groups].map(([label, rows]) => {
+        const at = new Map(rows.map(({ step, duration }) => [step, duration]));
+        return { label, values: xs.map((x) => at.get(x) ?? null) };
+      }),
+    );
   }
 
   const again = live(
@@ -89,7 +127,8 @@ function stepFacts(list) {
   const recent = list.slice(-Math.max(1, Math.ceil(list.length / 10)));
   const mean = (of) => recent.reduce((sum, step) => sum + of(step), 0) / recent.length;
   const duration = mean((step) => step.duration);
-  const share = (part) => `${seconds(mean((step) => step[part] ?? 0))}, ${Math.round((100 * mean((step) => step[part] ?? 0)) / duration)} %`;
+  const share = (part) =>
+    `${seconds(mean((step) => step[part] ?? 0))}, ${Math.round((100 * mean((step) => step[part] ?? 0)) / duration)} %`;
   return [
     fact("Last step", integer(list.at(-1).step)),
     fact("Time of a step", seconds(duration)),
@@ -117,7 +156,12 @@ function invitation(target, done) {
     "Tracing of PyTorch is off until somebody asks for it. It can be switched on while the job runs:",
     [`probing -t ${pid} config probing.torch.profiling=on`, "PROBING_TORCH_PROFILING=on python train.py"],
   );
-  const more = h("p", {}, "Any job can report values itself: ", h("code", {}, "probing.step(); probing.log(loss=loss)"));
+  const more = h(
+    "p",
+    {},
+    "Any job can report values itself: ",
+    h("code", {}, "probing.step(); probing.log(loss=loss)"),
+  );
   node.append(target ? button : "", message, more);
   return node;
 }

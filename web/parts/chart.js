@@ -65,11 +65,19 @@ export class Chart {
       const parts = [h("i", { style: { background: `var(--series-${i % COLOURS})` } }), label, value];
       const node = this.options.stacked
         ? h("span", { class: "legend-entry" }, parts)
-        : h("button", { class: "legend-entry", type: "button", "aria-pressed": "true", onclick: () => this.toggle(i) }, parts);
+        : h(
+            "button",
+            { class: "legend-entry", type: "button", "aria-pressed": "true", onclick: () => this.toggle(i) },
+            parts,
+          );
       return { node, value };
     });
     this.when = h("span", { class: "legend-when" });
-    fill(this.legend, this.entries.map(({ node }) => node), this.when);
+    fill(
+      this.legend,
+      this.entries.map(({ node }) => node),
+      this.when,
+    );
   }
 
   drawLegend(at) {
@@ -111,7 +119,11 @@ export class Chart {
 
   plotOptions() {
     const { format, height, stacked, time, min, max, steps } = this.options;
-    const axis = { stroke: cssColour("--quiet"), grid: { stroke: cssColour("--grid"), width: 1 }, ticks: { show: false } };
+    const axis = {
+      stroke: cssColour("--quiet"),
+      grid: { stroke: cssColour("--grid"), width: 1 },
+      ticks: { show: false },
+    };
     const order = this.series.map((one, i) => ({ ...one, i }));
     const lines = (stacked ? order.reverse() : order).map(({ label, i }) => ({
       label,
@@ -140,7 +152,8 @@ export class Chart {
   // Down to 0 unless that would hide what happens, as with a loss.
   range(low, high, min, max) {
     if (low === null || high === null) return [0, 1];
-    if (high - low <= 1e-9 * Math.abs(high)) return high === 0 ? [0, 1] : [Math.min(0, 2 * low), Math.max(0, 2 * high)];
+    if (high - low <= 1e-9 * Math.abs(high))
+      return high === 0 ? [0, 1] : [Math.min(0, 2 * low), Math.max(0, 2 * high)];
     const bottom = min ?? (low >= 0 && low < high / 2 ? 0 : low - (high - low) * 0.05);
     const top = Math.max(max ?? -Infinity, high + (high - bottom) * 0.06);
     return bottom === top ? [bottom, bottom + 1] : [bottom, top];
@@ -172,7 +185,11 @@ export function bars(entries, format = number) {
         "div",
         { class: "bar-row" },
         h("span", { class: "bar-label", title: label }, label),
-        h("span", { class: "bar-track" }, h("span", { class: "bar", style: { width: `${(100 * Math.abs(value)) / most}%` } })),
+        h(
+          "span",
+          { class: "bar-track" },
+          h("span", { class: "bar", style: { width: `${(100 * Math.abs(value)) / most}%` } }),
+        ),
         h("span", { class: "bar-value" }, format(value)),
       ),
     ),

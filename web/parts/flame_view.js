@@ -164,7 +164,9 @@ export class FlameView {
     const area = this.canvas.getBoundingClientRect();
     const x = event.clientX - area.left;
     const y = event.clientY - area.top;
-    return this.drawn.find((one) => x >= one.x && x < one.x + one.w && y >= one.y && y < one.y + ROW)?.box ?? null;
+    return (
+      this.drawn.find((one) => x >= one.x && x < one.x + one.w && y >= one.y && y < one.y + ROW)?.box ?? null
+    );
   }
 
   choose(box, zoom) {
@@ -177,7 +179,9 @@ export class FlameView {
 
   describe({ node, ticks }) {
     const { label, file, self } = node;
-    const change = this.changes ? `, ${(100 * this.changes.get(node)).toFixed(2)} points against the baseline` : "";
+    const change = this.changes
+      ? `, ${(100 * this.changes.get(node)).toFixed(2)} points against the baseline`
+      : "";
     return `${label}: ${ticks} samples, ${percentOf(ticks, this.total)}, ${self} of its own${change}  ${file}`;
   }
 
@@ -188,7 +192,12 @@ export class FlameView {
     const below = this.boxes.find((box) => box.parent === from);
     const down = this.inverted ? "ArrowUp" : "ArrowDown";
     const up = this.inverted ? "ArrowDown" : "ArrowUp";
-    const next = { [down]: below, [up]: from.parent, ArrowRight: siblings[at + 1], ArrowLeft: siblings[at - 1] };
+    const next = {
+      [down]: below,
+      [up]: from.parent,
+      ArrowRight: siblings[at + 1],
+      ArrowLeft: siblings[at - 1],
+    };
     if (event.key in next) this.choose(next[event.key] ?? from, false);
     else if (event.key === "Enter") this.choose(from, true);
     else if (event.key === "Escape") this.reset();

@@ -14,7 +14,13 @@ export class Grid {
     this.canvas = h("div", { class: "grid-canvas", role: "rowgroup" });
     this.scroller = h(
       "div",
-      { class: "grid", role: "table", tabindex: "0", "aria-label": "result", style: { "max-height": maxHeight } },
+      {
+        class: "grid",
+        role: "table",
+        tabindex: "0",
+        "aria-label": "result",
+        style: { "max-height": maxHeight },
+      },
       this.head,
       this.canvas,
     );
@@ -65,8 +71,16 @@ export class Grid {
       const mark = sorted ? (this.sort.up ? " ↑" : " ↓") : "";
       return h(
         "div",
-        { class: `grid-cell ${isNumeric(column.type) ? "number" : ""}`, role: "columnheader", "aria-sort": sorted },
-        h("button", { type: "button", title: column.type, onclick: () => this.sortBy(i) }, column.name + mark),
+        {
+          class: `grid-cell ${isNumeric(column.type) ? "number" : ""}`,
+          role: "columnheader",
+          "aria-sort": sorted,
+        },
+        h(
+          "button",
+          { type: "button", title: column.type, onclick: () => this.sortBy(i) },
+          column.name + mark,
+        ),
       );
     });
     fill(this.head, cells);
@@ -102,7 +116,11 @@ export class Grid {
   drawRow(slot, index) {
     let row = this.canvas.children[slot];
     if (!row || row.children.length !== this.columns.length) {
-      const made = h("div", { class: "grid-row", role: "row" }, this.columns.map(() => h("div", { role: "cell" })));
+      const made = h(
+        "div",
+        { class: "grid-row", role: "row" },
+        this.columns.map(() => h("div", { role: "cell" })),
+      );
       if (row) row.replaceWith(made);
       else this.canvas.append(made);
       row = made;

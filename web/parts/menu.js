@@ -50,7 +50,11 @@ export function showHelp() {
     "dialog",
     { class: "help", onclose: close, onclick: (event) => event.target === dialog && dialog.close() },
     h("h2", {}, "Keys"),
-    h("dl", {}, KEYS.map(([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)])),
+    h(
+      "dl",
+      {},
+      KEYS.map(([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)]),
+    ),
     h("form", { method: "dialog" }, h("button", {}, "Close")),
   );
   document.body.append(dialog);

@@ -1,7 +1,8 @@
 // Modules of a model: a map whose areas are times, and a table of the same.
-import { h, fill } from "../lib/dom.js";
+import { fill, h } from "../lib/dom.js";
 import { integer, number, seconds } from "../lib/format.js";
 import { treemap } from "../lib/treemap.js";
+import { plainTable } from "./plain_table.js";
 
 const HEIGHT = 220;
 const MOST_ROWS = 200;
@@ -9,7 +10,12 @@ const COLOURS = 8;
 
 export class ModuleMap {
   constructor() {
-    this.node = h("div", { class: "treemap", role: "img", "aria-label": "time by module", style: { height: `${HEIGHT}px` } });
+    this.node = h("div", {
+      class: "treemap",
+      role: "img",
+      "aria-label": "time by module",
+      style: { height: `${HEIGHT}px` },
+    });
     this.entries = [];
     new ResizeObserver(() => this.draw()).observe(this.node);
   }
@@ -48,23 +54,25 @@ export class ModuleMap {
   }
 }
 
+const COLUMNS = [
+  ["Module", "mono"],
+  ["Class", "quiet-text"],
+  ...["Calls", "Forward", "Backward", "Optimizer", "In all", "GPU peak"].map((name) => [name, "number"]),
+];
+
 export function moduleTable(modules) {
   const ms = (value) => (value === undefined || value === null ? "–" : seconds(value / 1000));
-  const rows = modules.slice(0, MOST_ROWS).map(({ module, type, calls, stages, total, peak }) =>
-    h(
-      "tr",
-      {},
-      h("td", { class: "mono" }, module || "(the whole model)"),
-      h("td", { class: "quiet-text" }, type),
-      h("td", { class: "number" }, integer(calls)),
-      h("td", { class: "number" }, ms(stages.forward)),
-      h("td", { class: "number" }, ms(stages.backward)),
-      h("td", { class: "number" }, ms(stages.step)),
-      h("td", { class: "number" }, ms(total)),
-      h("td", { class: "number" }, peak === null ? "–" : `${number(peak)} MB`),
-    ),
-  );
-  const head = ["Module", "Class", "Calls", "Forward", "Backward", "Optimizer", "In all", "GPU peak"];
-  const headings = head.map((name, i) => h("th", { class: i > 1 ? "number" : "" }, name));
-  return h("div", { class: "scroll-x" }, h("table", { class: "plain modules" }, h("thead", {}, h("tr", {}, headings)), h("tbody", {}, rows)));
+  const rows = modules
+    .slice(0, MOST_ROWS)
+    .map(({ module, type, calls, stages, total, peak }) => [
+      module || "(the whole model)",
+      type,
+      integer(calls),
+      ms(stages.forward),
+      ms(stages.backward),
+      ms(stages.step),
+      ms(total),
+      peak === null ? "–" : `${number(peak)} MB`,
+    ]);
+  return plainTable(COLUMNS, rows, "modules");
 }

@@ -22,17 +22,21 @@ export class ResultChart {
     const how = chartable(result.columns, result.rows);
     if (!how) {
       fill(this.choices);
-      fill(this.area, empty("Nothing to draw", "A chart needs rows with a number, and a time, a step or a text beside it."));
+      fill(
+        this.area,
+        empty("Nothing to draw", "A chart needs rows with a number, and a time, a step or a text beside it."),
+      );
       return;
     }
     fill(
       this.choices,
-      how.ys.map(({ name }) =>
-        check(name, !this.hidden.has(name), (on) => {
-          if (on) this.hidden.delete(name);
-          else this.hidden.add(name);
-          this.set(this.result);
-        }).node,
+      how.ys.map(
+        ({ name }) =>
+          check(name, !this.hidden.has(name), (on) => {
+            if (on) this.hidden.delete(name);
+            else this.hidden.add(name);
+            this.set(this.result);
+          }).node,
       ),
     );
     const ys = how.ys.filter(({ name }) => !this.hidden.has(name));

@@ -16,7 +16,11 @@ const RANGES = [
 
 export function rangePicker(params, changed) {
   const chosen = params.get("minutes") ?? remembered("minutes", "5");
-  const select = h("select", { "aria-label": "Time range" }, RANGES.map(([value, name]) => h("option", { value }, name)));
+  const select = h(
+    "select",
+    { "aria-label": "Time range" },
+    RANGES.map(([value, name]) => h("option", { value }, name)),
+  );
   select.value = RANGES.some(([value]) => value === chosen) ? chosen : "5";
   select.addEventListener("change", () => {
     remember("minutes", select.value);
@@ -34,7 +38,15 @@ export class Series {
     this.sql = sql;
     this.names = names;
     const steps = unit.startsWith("bytes") ? BYTE_STEPS : undefined;
-    this.chart = new Chart({ title, height, min, max, stacked, steps, format: (value) => withUnit(value, unit) });
+    this.chart = new Chart({
+      title,
+      height,
+      min,
+      max,
+      stacked,
+      steps,
+      format: (value) => withUnit(value, unit),
+    });
     this.node = h("section", { class: "card", hidden: true }, this.chart.node);
   }
 
@@ -44,9 +56,16 @@ export class Series {
     const how = chartable(columns, rows);
     this.node.hidden = how?.kind !== "lines";
     if (this.node.hidden) return;
-    const { xs, series } = toLines(rows, how, how.ys.filter(({ i }) => rows.some((row) => row[i] !== null)));
+    const { xs, series } = toLines(
+      rows,
+      how,
+      how.ys.filter(({ i }) => rows.some((row) => row[i] !== null)),
+    );
     this.node.hidden = series.length === 0;
-    this.chart.set(xs, series.map(({ label, values }) => ({ label: this.names[label] ?? label, values })));
+    this.chart.set(
+      xs,
+      series.map(({ label, values }) => ({ label: this.names[label] ?? label, values })),
+    );
   }
 
   destroy() {
@@ -58,7 +77,11 @@ export class Series {
 export class SeriesBoard {
   constructor(specs, signal) {
     this.series = specs.map((spec) => new Series(spec));
-    this.node = h("div", { class: "cards" }, this.series.map(({ node }) => node));
+    this.node = h(
+      "div",
+      { class: "cards" },
+      this.series.map(({ node }) => node),
+    );
     signal.addEventListener("abort", () => this.series.forEach((one) => one.destroy()));
   }
 

@@ -62,7 +62,9 @@ export class SqlEditor {
     for (const { text, kind, at } of tokens(this.area.value)) {
       if (markAt >= at && markAt < at + text.length) {
         this.mark = h("span", {});
-        parts.push(h("span", { class: `sql-${kind}` }, text.slice(0, markAt - at), this.mark, text.slice(markAt - at)));
+        parts.push(
+          h("span", { class: `sql-${kind}` }, text.slice(0, markAt - at), this.mark, text.slice(markAt - at)),
+        );
       } else {
         parts.push(h("span", { class: `sql-${kind}` }, text));
       }
@@ -123,7 +125,8 @@ export class SqlEditor {
     const caret = this.area.selectionStart;
     this.area.setSelectionRange(this.from, caret);
     this.close();
-    if (!document.execCommand("insertText", false, label)) this.area.setRangeText(label, this.from, caret, "end");
+    if (!document.execCommand("insertText", false, label))
+      this.area.setRangeText(label, this.from, caret, "end");
     this.close();
     this.draw();
     this.changed?.(this.area.value);

@@ -23,7 +23,13 @@ export function failure(error) {
 
 // `commands` are lines to be copied into a shell.
 export function empty(title, text, commands = []) {
-  return h("div", { class: "state empty" }, h("strong", {}, title), h("p", {}, prose(text)), commands.map(command));
+  return h(
+    "div",
+    { class: "state empty" },
+    h("strong", {}, title),
+    h("p", {}, prose(text)),
+    commands.map(command),
+  );
 }
 
 export function command(text) {

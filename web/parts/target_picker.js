@@ -42,7 +42,10 @@ export class TargetPicker {
     const text = JSON.stringify([options, this.target]);
     if (text === this.shown) return;
     this.shown = text;
-    fill(this.select, options.map(([value, name]) => h("option", { value }, name)));
+    fill(
+      this.select,
+      options.map(([value, name]) => h("option", { value }, name)),
+    );
     this.select.value = this.target ? String(this.target) : "";
   }
 

@@ -4,7 +4,8 @@ import { remember, remembered } from "../lib/state.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const ICONS = {
-  light: "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2",
+  light:
+    "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2",
   dark: "M20 14A8 8 0 1 1 10 4a7 7 0 0 0 10 10z",
   auto: "M4 5h16v11H4zM9 20h6M12 16v4",
 };
@@ -21,7 +22,11 @@ export function setTheme(choice) {
 }
 
 export function makeThemeButton() {
-  const button = h("button", { class: "quiet", type: "button", onclick: () => setTheme(NEXT[themeChoice()]) });
+  const button = h("button", {
+    class: "quiet",
+    type: "button",
+    onclick: () => setTheme(NEXT[themeChoice()]),
+  });
   const show = () => {
     const choice = themeChoice();
     button.title = `Colours: ${choice === "auto" ? "as the system" : choice}`;

@@ -92,12 +92,22 @@ export class TimelineView {
       if (Math.abs(this.dragged.x - event.clientX) > 2) this.setWindow([from + by, to + by]);
       return;
     }
-    const hit = this.drawn?.findLast(({ x, y, w }) => event.offsetX >= x - 1 && event.offsetX <= x + w + 1 && event.offsetY >= y && event.offsetY < y + ROW);
+    const hit = this.drawn?.findLast(
+      ({ x, y, w }) =>
+        event.offsetX >= x - 1 && event.offsetX <= x + w + 1 && event.offsetY >= y && event.offsetY < y + ROW,
+    );
     setText(this.details, hit ? describe(hit.event) : "");
   }
 
   key(event) {
-    const actions = { "+": () => this.zoom(0.7), "=": () => this.zoom(0.7), "-": () => this.zoom(1.4), ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), Escape: () => this.setWindow(null) };
+    const actions = {
+      "+": () => this.zoom(0.7),
+      "=": () => this.zoom(0.7),
+      "-": () => this.zoom(1.4),
+      ArrowLeft: () => this.pan(-0.15),
+      ArrowRight: () => this.pan(0.15),
+      Escape: () => this.setWindow(null),
+    };
     if (!(event.key in actions)) return;
     event.preventDefault();
     actions[event.key]();
@@ -106,7 +116,8 @@ export class TimelineView {
   draw() {
     const width = this.node.clientWidth;
     if (!this.all || width === 0) return;
-    const height = AXIS + this.lanes.reduce((sum, { rows }) => sum + LANE_HEAD + Math.min(rows, MOST_ROWS) * ROW, 0);
+    const height =
+      AXIS + this.lanes.reduce((sum, { rows }) => sum + LANE_HEAD + Math.min(rows, MOST_ROWS) * ROW, 0);
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = width * ratio;
     this.canvas.height = height * ratio;
