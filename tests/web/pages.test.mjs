@@ -80,12 +80,16 @@ test("stages of a module become one row; only leaves have areas", () => {
 
 test("values are drawn by step, or by time when one has no step", () => {
   const known = byName([
-    { name: "loss", step: 2, time: 20, value: 1 },
-    { name: "loss", step: 1, time: 10, value: 2 },
-    { name: "lr", step: null, time: 5, value: 3 },
+    { name: "loss", who: "pid 1", step: 2, time: 20, value: 1 },
+    { name: "loss", who: "pid 1", step: 1, time: 10, value: 2 },
+    { name: "lr", who: "pid 1", step: null, time: 5, value: 3 },
+    { name: "acc", who: "rank 10", step: 1, time: 5, value: 3 },
+    { name: "acc", who: "rank 2", step: 2, time: 5, value: 4 },
   ]);
-  assert.deepEqual(known.get("loss"), { xs: [1, 2], values: [2, 1], isTime: false });
-  assert.deepEqual(known.get("lr"), { xs: [5], values: [3], isTime: true });
+  const line = (label, values) => ({ label, values });
+  assert.deepEqual(known.get("loss"), { xs: [1, 2], series: [line("loss", [2, 1])], isTime: false });
+  assert.deepEqual(known.get("lr"), { xs: [5], series: [line("lr", [3])], isTime: true });
+  assert.deepEqual(known.get("acc").series, [line("rank 2", [null, 4]), line("rank 10", [3, null])]);
 });
 
 test("areas fill the map in proportion", () => {

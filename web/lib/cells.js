@@ -85,5 +85,10 @@ export function toLines(rows, { x, isTime: timed, split }, ys, maxSeries = 12) {
     label,
     values: xs.map((at) => values.get(at) ?? null),
   }));
-  return { xs, series };
+  return { xs, series: split ? sortByLabel(series) : series };
+}
+
+// "rank 2" before "rank 10".
+export function sortByLabel(series) {
+  return series.sort((a, b) => a.label.localeCompare(b.label, "en", { numeric: true }));
 }

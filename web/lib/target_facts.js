@@ -5,8 +5,9 @@ import { targets } from "./targets.js";
 
 const PROCESSES =
   "SELECT pid, cmdline, state, ppid, user, started, threads, rss, vms, fds FROM system.process";
-const CPU = `SELECT pid, arg_max(cpu_percent, timestamp) AS cpu, max(rank) AS rank FROM system.cpu
-  WHERE timestamp > now() - interval '10 seconds' GROUP BY pid`;
+const CPU = `SELECT pid, max(rank) AS rank,
+  arg_max(cpu_percent, timestamp) FILTER (timestamp > now() - interval '10 seconds') AS cpu
+  FROM system.cpu GROUP BY pid`;
 const PLACES = `SELECT pid, string_agg(func || ':' || coalesce(lineno, 0), ';' ORDER BY depth) AS place,
   arg_min(func, depth) AS func, arg_min(file, depth) AS file, arg_min(lineno, depth) AS lineno
   FROM python.backtrace GROUP BY pid`;
@@ -57,7 +58,7 @@ export async function loadFacts(target, signal) {
   if (target && known.length === 0 && processes.length > 0)
     known.push({ pid: target, command: "", state: "live" });
   const tables = [processes, cpu, at, steps, logged, crashes].map(byPid);
-  return known.map((one) => {
+  const facts = known.map((one) => {
     const [process, load, place, step, log, crash] = tables.map((table) => table.get(one.pid) ?? null);
     return {
       ...one,
@@ -72,6 +73,7 @@ export async function loadFacts(target, signal) {
       upSeconds: process ? (Date.now() - parseTime(process.started)) / 1000 : null,
     };
   });
+  return facts.sort((a, b) => (a.rank ?? Infinity) - (b.rank ?? Infinity) || a.pid - b.pid);
 }
 
 // Remembers since when each main thread has been seen at the same place.

@@ -1,9 +1,10 @@
 // The questions of the training page, and what is made of the answers. Pure but for the queries.
 import { records } from "./api.js";
-import { groupBy } from "./cells.js";
+import { groupBy, sortByLabel } from "./cells.js";
 
 const POINTS = 500; // more than a chart has pixels for says nothing more
 
+const WHO = "coalesce('rank ' || rank, 'pid ' || pid)";
 const since = (minutes) => `timestamp > now() - interval '${Number(minutes)} minutes'`;
 
 // Steps in order, neighbours averaged when there are very many.
@@ -16,9 +17,10 @@ function stepsSql(minutes) {
 }
 
 function ranksSql(minutes) {
-  return `WITH parts AS (SELECT *, coalesce('rank ' || rank, 'pid ' || pid) AS who,
+  return `WITH parts AS (SELECT *, ${WHO} AS who,
       ntile(${POINTS}) OVER (PARTITION BY pid ORDER BY timestamp) AS part FROM python.torch_steps WHERE ${since(minutes)})
-    SELECT max(step) AS step, who, avg(duration) AS duration FROM parts GROUP BY who, part ORDER BY step`;
+    SELECT 'duration' AS name, who, max(step) AS step, max(timestamp_ns) / 1e9 AS time, avg(duration) AS value
+    FROM parts GROUP BY who, part ORDER BY time`;
 }
 
 function modulesSql(minutes) {
@@ -27,12 +29,13 @@ function modulesSql(minutes) {
     FROM python.torch_trace WHERE ${since(minutes)} GROUP BY module, stage ORDER BY total_ms DESC LIMIT 1000`;
 }
 
-// Values by name and step; those without a step by time.
+// Values by name, process and step; those without a step by time.
 function valuesSql(table, value, minutes) {
-  return `WITH parts AS (SELECT name, step, timestamp_ns / 1e9 AS time, ${value} AS value,
-      ntile(${POINTS}) OVER (PARTITION BY name ORDER BY timestamp) AS part
+  return `WITH parts AS (SELECT name, ${WHO} AS who, step, timestamp_ns / 1e9 AS time, ${value} AS value,
+      ntile(${POINTS}) OVER (PARTITION BY name, pid ORDER BY timestamp) AS part
       FROM ${table} WHERE ${value} IS NOT NULL AND ${since(minutes)})
-    SELECT name, max(step) AS step, max(time) AS time, avg(value) AS value FROM parts GROUP BY name, part ORDER BY time`;
+    SELECT name, who, max(step) AS step, max(time) AS time, avg(value) AS value
+    FROM parts GROUP BY name, who, part ORDER BY time`;
 }
 
 export async function loadTraining({ target, minutes, signal }) {
@@ -86,14 +89,18 @@ export function leaves(modules) {
   return modules.filter(({ module }) => module && !parents.has(module));
 }
 
-// Map of name → {xs, values, isTime}: by step when every row has one.
+// Map of name → {xs, series: [{label, values}], isTime}: by step when every row has one, a line for each process.
 export function byName(rows) {
-  const groups = groupBy(rows, ({ name }) => name);
-  const made = [...groups].map(([name, list]) => {
+  const made = [...groupBy(rows, ({ name }) => name)].map(([name, list]) => {
     const isTime = list.some(({ step }) => step === null);
-    const points = new Map(list.map(({ step, time, value }) => [isTime ? time : step, value]));
-    const xs = [...points.keys()].sort((a, b) => a - b);
-    return [name, { xs, values: xs.map((x) => points.get(x)), isTime }];
+    const at = ({ step, time }) => (isTime ? time : step);
+    const xs = [...new Set(list.map(at))].sort((a, b) => a - b);
+    const owners = [...groupBy(list, ({ who }) => who)];
+    const series = owners.map(([who, own]) => {
+      const points = new Map(own.map((row) => [at(row), row.value]));
+      return { label: owners.length > 1 ? who : name, values: xs.map((x) => points.get(x) ?? null) };
+    });
+    return [name, { xs, series: sortByLabel(series), isTime }];
   });
   return new Map(made);
 }

@@ -33,12 +33,12 @@ const ALL_TARGETS = [
   {
     title: "CPU, % of one core",
     unit: "%",
-    sql: "SELECT timestamp, pid::VARCHAR AS pid, cpu_percent FROM system.cpu WHERE {since} ORDER BY 1",
+    sql: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, cpu_percent FROM system.cpu WHERE {since} ORDER BY 1",
   },
   {
     title: "Resident memory",
     unit: "bytes",
-    sql: "SELECT timestamp, pid::VARCHAR AS pid, rss FROM system.memory WHERE {since} ORDER BY 1",
+    sql: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, rss FROM system.memory WHERE {since} ORDER BY 1",
   },
 ];
 

@@ -15,7 +15,7 @@ const SPECS = [
     title: "CPU, % of one core",
     unit: "%",
     one: "SELECT timestamp, cpu_percent, user_percent, system_percent, children_percent FROM system.cpu",
-    many: "SELECT timestamp, pid::VARCHAR AS pid, cpu_percent FROM system.cpu",
+    many: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, cpu_percent FROM system.cpu",
     names: {
       cpu_percent: "process",
       user_percent: "own code",
@@ -27,7 +27,7 @@ const SPECS = [
     title: "Memory of the process",
     unit: "bytes",
     one: "SELECT timestamp, rss, shared, swap, children_rss, cgroup_limit FROM system.memory",
-    many: "SELECT timestamp, pid::VARCHAR AS pid, rss FROM system.memory",
+    many: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, rss FROM system.memory",
     names: { rss: "resident", children_rss: "children", cgroup_limit: "limit" },
   },
   {
@@ -45,7 +45,7 @@ const SPECS = [
     title: "Storage",
     unit: "bytes/s",
     one: "SELECT timestamp, read_rate AS read, write_rate AS written FROM system.io",
-    many: "SELECT timestamp, pid::VARCHAR AS pid, coalesce(read_rate, 0) + coalesce(write_rate, 0) AS rate FROM system.io",
+    many: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, coalesce(read_rate, 0) + coalesce(write_rate, 0) AS rate FROM system.io",
   },
   {
     title: "Network of the target's interfaces",
@@ -66,12 +66,12 @@ const SPECS = [
   {
     title: "Context switches in each interval",
     one: "SELECT timestamp, voluntary_switches AS gave_up, involuntary_switches AS taken_away FROM system.cpu",
-    many: "SELECT timestamp, pid::VARCHAR AS pid, involuntary_switches FROM system.cpu",
+    many: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, involuntary_switches FROM system.cpu",
   },
   {
     title: "Python: objects the collector tracks",
     one: "SELECT timestamp, gc_objects AS objects FROM python.memory",
-    many: "SELECT timestamp, pid::VARCHAR AS pid, gc_objects AS objects FROM python.memory",
+    many: "SELECT timestamp, coalesce('rank ' || rank, pid::VARCHAR) AS who, gc_objects AS objects FROM python.memory",
   },
 ];
 

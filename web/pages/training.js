@@ -1,6 +1,5 @@
 // What the training loop does: where a step's time goes, which modules take it, losses and variables.
 import { post } from "../lib/api.js";
-import { groupBy } from "../lib/cells.js";
 import { fill, h, setText } from "../lib/dom.js";
 import { integer, number, percent, seconds } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
@@ -69,13 +68,13 @@ export function mount({ root, params, target, signal, live }) {
   );
 
   function drawValues(known) {
-    for (const [name, { xs, values: ys, isTime }] of known) {
+    for (const [name, { xs, series, isTime }] of known) {
       if (!charts.has(name)) {
         const chart = new Chart({ title: name, height: 170, time: isTime, format: number });
         charts.set(name, chart);
         values.append(card(null, chart.node));
       }
-      charts.get(name).set(xs, [{ label: name, values: ys }]);
+      charts.get(name).set(xs, series);
     }
   }
 
@@ -85,23 +84,14 @@ export function mount({ root, params, target, signal, live }) {
     const xs = list.map(({ step }, i) => step ?? i);
     const parts = SPLIT.map((part) => ({ label: PART_NAMES[part], values: list.map((step) => step[part]) }));
     parts.push({ label: PART_NAMES.other, values: list.map(otherPart) });
-    cards.steps.hidden = byRank.length > 0;
+    cards.steps.hidden = byRank !== null;
     if (!cards.steps.hidden) steps.set(xs, parts);
     fill(facts, stepFacts(list));
   }
 
-  function drawRanks(list) {
-    cards.ranks.hidden = list.length === 0;
-    if (list.length === 0) return;
-    const xs = [...new Set(list.map(({ step }) => step))].sort((a, b) => a - b);
-    const groups = groupBy(list, ({ who }) => who);
-    ranks.set(
-      xs,
-      [...groups].map(([label, rows]) => {
-        const at = new Map(rows.map(({ step, duration }) => [step, duration]));
-        return { label, values: xs.map((x) => at.get(x) ?? null) };
-      }),
-    );
+  function drawRanks(known) {
+    cards.ranks.hidden = known === null;
+    if (known) ranks.set(known.xs, known.series);
   }
 
   const again = live(

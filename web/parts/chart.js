@@ -5,6 +5,7 @@ import { clock, number } from "../lib/format.js";
 /* global uPlot */
 
 const COLOURS = 8;
+const NEAR = 20; // rows
 const charts = new Set();
 
 // Round numbers of bytes, KB, MB…
@@ -82,8 +83,17 @@ export class Chart {
 
   drawLegend(at) {
     const row = at ?? this.xs.length - 1;
-    this.entries.forEach(({ value }, i) => setText(value, this.options.format(this.series[i]?.values[row])));
+    this.entries.forEach(({ value }, i) => setText(value, this.options.format(this.valueAt(i, row))));
     setText(this.when, at === null || at === undefined ? "" : this.xText(this.xs[row]));
+  }
+
+  // Lines that are measured at other moments have a gap there: the value before it.
+  valueAt(i, row) {
+    const values = this.series[i]?.values ?? [];
+    for (let at = row; at >= 0 && at > row - NEAR; at -= 1) {
+      if (values[at] !== null && values[at] !== undefined) return values[at];
+    }
+    return null;
   }
 
   toggle(i) {
