@@ -136,6 +136,18 @@ def test_training_shows_steps_modules_and_losses(visit: Visit) -> None:
     picture(page, "training")
 
 
+def test_pages_about_all_targets_show_each(visit: Visit, job: int) -> None:
+    page = visit("training", target=None)
+    expect(page.locator("figure.chart", has_text="loss").first).to_have_attribute(
+        "data-points", re.compile(r"[1-9]")
+    )
+    page = visit("system", target=None)
+    chart = page.locator("figure.chart", has_text="Memory of the process")
+    expect(chart.locator(".legend")).to_contain_text(str(job), timeout=15_000)
+    page = visit("timeline", target=None)
+    expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))
+
+
 def test_the_timeline_has_lanes_and_goes_to_perfetto(visit: Visit) -> None:
     page = visit("timeline", seconds=60)
     expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))

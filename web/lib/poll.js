@@ -1,4 +1,5 @@
 // Asks again and again, but only while somebody looks: a hidden tab asks nothing.
+import { ApiError } from "./api.js";
 
 const MAX_WAIT_MS = 15_000;
 let paused = false;
@@ -39,6 +40,7 @@ export function poll(task, { every, signal, failed }) {
       failed?.(null);
     } catch (error) {
       if (signal.aborted || error.name === "AbortError") return;
+      if (!(error instanceof ApiError)) console.error(error); // not the server's fault but ours
       failures += 1;
       failed?.(error);
     } finally {

@@ -47,10 +47,10 @@ export async function loadTraining({ target, minutes, signal }) {
     ask(valuesSql("python.metrics", "value", minutes)),
     ask(valuesSql("python.variables", "number", minutes)),
   ]);
-  const several = new Set(ranks.map(({ who }) => who)).size > 1;
+  const byRank = byName(ranks).get("duration");
   return {
     steps,
-    ranks: several ? ranks : [],
+    ranks: byRank?.series.length > 1 ? byRank : null,
     modules: mergeStages(modules),
     values: byName([...metrics, ...variables]),
   };
