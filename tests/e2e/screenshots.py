@@ -17,20 +17,20 @@ from playwright.sync_api import Page, expect, sync_playwright
 IMAGES = ROOT / "docs/images"
 WARM_UP_S = float(os.environ.get("WARM_UP", "45"))  # so that the charts have something to show
 SQL = quote(
-    """SELECT name, avg(duration_ms) AS mean_ms, max(duration_ms) AS worst_ms, count(*) AS spans
-FROM python.spans
-WHERE timestamp > now() - interval '5 minutes'
-GROUP BY name"""
+    """SELECT step, data_wait * 1e3 AS data_wait_ms, forward * 1e3 AS forward_ms, backward * 1e3 AS backward_ms
+FROM python.torch_steps
+ORDER BY step DESC
+LIMIT 300"""
 )
 
 # name → (theme, address, what is done before the picture is taken)
 PICTURES = {
     "overview": ("light", "overview?target={pid}", None),
     "stacks": ("light", "stacks?target={pid}", None),
-    "flame": ("light", "flame?target={pid}&seconds=3", "record"),
+    "flame": ("light", "flame?target={pid}&seconds=3&native=1", "record"),
     "training": ("dark", "training?target={pid}&minutes=1", None),
-    "timeline": ("dark", "timeline?target={pid}&seconds=10", None),
-    "query": ("light", "query?target={pid}&q=" + SQL, None),
+    "timeline": ("dark", "timeline?target={pid}&seconds=10", "zoom"),
+    "query": ("light", "query?target={pid}&view=chart&q=" + SQL, None),
 }
 
 
@@ -40,6 +40,12 @@ def take(page: Page, name: str, address: str, action: str | None) -> None:
     if action == "record":
         page.get_by_role("button", name="Record").click()
         expect(page.locator("canvas.flame")).to_have_attribute("data-focus", "all", timeout=20_000)
+    if action == "zoom":
+        expect(page.locator("canvas.timeline")).to_be_visible()
+        page.wait_for_timeout(2000)
+        page.locator("canvas.timeline").focus()
+        for key in ("+",) * 8:
+            page.keyboard.press(key)
     expect(page.locator(".state.loading")).to_have_count(0)
     page.wait_for_timeout(3000)  # two rounds of data
     page.screenshot(path=IMAGES / f"web-{name}.png")

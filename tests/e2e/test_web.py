@@ -124,6 +124,45 @@ def test_two_recordings_are_compared(visit: Visit) -> None:
     expect(page.locator(".flame-details")).to_contain_text("against the baseline")
 
 
+def made_up_profile(stacks: int, depth: int) -> dict:
+    """As POST profile answers: every stack has frames of its own."""
+    count = stacks * depth
+    frames = [
+        {"kind": "python", "func": f"f{i}", "file": f"/m{i % 50}.py", "lineno": i, "first_line": i}
+        for i in range(count)
+    ]
+    return {
+        "pid": 1,
+        "period_ns": 10_000_000,
+        "samples_taken": stacks,
+        "lost": {},
+        "threads": [{"pid": 1, "tid": 1, "name": "main", "process": "python"}],
+        "frames": frames,
+        "stacks": [list(range(i * depth, (i + 1) * depth)) for i in range(stacks)],
+        "samples": {
+            "weight": [1] * stacks,
+            "thread": [0] * stacks,
+            "stack": list(range(stacks)),
+            "on_cpu": [True] * stacks,
+            "has_gil": [True] * stacks,
+        },
+    }
+
+
+def test_ten_thousand_frames_are_drawn_at_once(visit: Visit) -> None:
+    page = visit("flame", seconds=1)
+    page.route("**/api/v1/profile", lambda route: route.fulfill(json=made_up_profile(1000, 10)))
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator("canvas.flame")).to_have_attribute("data-boxes", "10001")
+    took_ms = page.evaluate(
+        """() => { const input = document.querySelector('input[type=search]'); input.value = 'f77';
+             const at = performance.now(); input.dispatchEvent(new Event('input'));
+             return performance.now() - at; }"""
+    )
+    expect(page.locator("canvas.flame")).to_have_attribute("data-hits", re.compile(r"[1-9]"))
+    assert took_ms < 500
+
+
 def test_training_shows_steps_modules_and_losses(visit: Visit) -> None:
     page = visit("training")
     expect(page.locator(".facts").first).to_contain_text("Last step")

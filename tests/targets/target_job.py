@@ -27,7 +27,7 @@ def wait_for_a_lock_for_ever():
 
 
 def load_batch(size):
-    time.sleep(0.002)
+    time.sleep(0.004)
     return [random.random() for _ in range(size)]
 
 
@@ -39,36 +39,45 @@ def backward(batch, loss):
     return sorted(x * loss for x in batch)
 
 
+def update(batch):
+    return [x * 0.9 for x in batch]
+
+
 def record(step, began, parts):
-    began_ns = int(began * 1e9)
-    row = (began_ns, step, sum(parts), *parts, 0.00001)
+    """A step, and calls of modules which take its forward and backward part in turns."""
+    row = (int(began * 1e9), step, sum(parts), *parts, 0.00001)
     steps.append(*row) or steps.again(*row)
-    for seq, (module, kind, share) in enumerate(MODULES):
-        for stage, seconds in (("forward", parts[1]), ("backward", parts[2])):
-            took = seconds * share / 5
-            row = (began_ns, step, seq, module, kind, module + "." + stage, stage)
+    at = began + parts[0]
+    whole = sum(share for _, _, share in MODULES)
+    for stage, seconds, modules in (("forward", parts[1], MODULES), ("backward", parts[2], MODULES[::-1])):
+        for seq, (module, kind, share) in enumerate(modules):
+            took = seconds * share / whole
+            row = (int(at * 1e9), step, seq, module, kind, module + "." + stage, stage)
             row += (None, None, None, took, took * 1e3, "cpu", False)
             calls.append(*row) or calls.again(*row)
+            at += took
 
 
 def train_step(step):
     began = time.time()
     marks = [time.perf_counter()]
-    with probing.span("load"):
-        batch = load_batch(2000)
-    marks.append(time.perf_counter())
-    with probing.span("compute", note=TITLE):
-        loss = forward(batch) / len(batch)
+    with probing.span("step %d" % step):
+        with probing.span("load"):
+            batch = load_batch(6000)
         marks.append(time.perf_counter())
-        backward(batch, loss)
-    marks.append(time.perf_counter())
-    parts = [b - a for a, b in zip(marks, marks[1:])]
-    record(step, began, [*parts, 0.0002])
+        with probing.span("compute", note=TITLE):
+            loss = forward(batch) / len(batch)
+            marks.append(time.perf_counter())
+            backward(batch, loss)
+        marks.append(time.perf_counter())
+        with probing.span("update"):
+            update(batch)
+        marks.append(time.perf_counter())
+    record(step, began, [b - a for a, b in zip(marks, marks[1:])])
     probing.step(step)
+    noise = random.random() * 0.05
     probing.log(
-        epoch=step // 100,
-        loss=2.0 / (1 + step / 50) + random.random() * 0.05,
-        accuracy=min(0.99, step / 1000),
+        epoch=step // 100, loss=2.0 / (1 + step / 50) + noise, accuracy=1 - 1 / (1 + step / 90) - noise
     )
 
 

@@ -2,6 +2,7 @@
 import { records } from "./api.js";
 import { groupBy } from "./cells.js";
 
+const CLOCK_MS = 0.001; // what follows at once may seem to overlap by that much
 export const MOST = 4000; // of each kind, the latest
 
 const KINDS = [
@@ -63,7 +64,7 @@ export function arrange(events) {
     const sorted = [...list].sort((a, b) => a.start - b.start || b.ms - a.ms);
     const ends = []; // of the last event in each row
     const placed = sorted.map((event) => {
-      let row = ends.findIndex((end) => end <= event.start + 1e-6);
+      let row = ends.findIndex((end) => end <= event.start + CLOCK_MS);
       if (row < 0) row = ends.length;
       ends[row] = event.start + event.ms;
       return { event, row };
