@@ -17,7 +17,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 IMAGES = ROOT / "docs/images"
 WARM_UP_S = float(os.environ.get("WARM_UP", "45"))  # so that the charts have something to show
 SQL = quote(
-    """SELECT step, data_wait * 1e3 AS data_wait_ms, forward * 1e3 AS forward_ms, backward * 1e3 AS backward_ms
+    """SELECT step, data_wait * 1000 AS data_wait_ms,
+  forward * 1000 AS forward_ms, backward * 1000 AS backward_ms
 FROM python.torch_steps
 ORDER BY step DESC
 LIMIT 300"""
