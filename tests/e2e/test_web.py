@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -67,6 +69,19 @@ def test_the_overview_lists_the_job_and_one_click_shows_it(visit: Visit, job: in
     )
     assert f"target={job}" in page.url
     picture(page, "overview")
+
+
+def test_a_process_that_does_not_move_is_told(visit: Visit) -> None:
+    code = "import time\ndef all_reduce():\n    time.sleep(600)\nall_reduce()"
+    stuck = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        page = visit("overview", target=stuck.pid)
+        expect(page.locator(".where")).to_contain_text("all_reduce")
+        expect(page.locator(".badge.warn")).to_contain_text("still for", timeout=40_000)
+        expect(page.locator(".state.empty")).to_contain_text(f"probing -t {stuck.pid} inject")
+    finally:
+        stuck.kill()
+        stuck.wait()
 
 
 def test_stacks_show_the_threads_and_the_hung_one(visit: Visit) -> None:

@@ -10,6 +10,7 @@ import { card, empty, fact, Place } from "../parts/states.js";
 
 const EVERY_MS = 2000;
 const STILL_S = 10; // as long as that at one place without CPU: worth a look
+const BUSY_PERCENT = 5;
 
 const ONE_TARGET = [
   {
@@ -93,9 +94,13 @@ function whereText({ at }) {
   return at ? `${at.func} (${shortFile(at.file)}:${at.lineno ?? "?"})` : "–";
 }
 
+function isBusy({ cpu, process }) {
+  return cpu === null ? process?.state === "running" : cpu > BUSY_PERCENT;
+}
+
 function stillBadge(facts, stillness) {
   const still = stillness.secondsAt(facts.pid);
-  if (facts.state === "ended" || !facts.at || still < STILL_S || (facts.cpu ?? 100) > 5) return null;
+  if (facts.state === "ended" || still < STILL_S || isBusy(facts)) return null;
   return h(
     "span",
     { class: "badge warn", title: "The main thread has not moved and takes no CPU" },

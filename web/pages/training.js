@@ -6,7 +6,7 @@ import { setParams } from "../lib/state.js";
 import { leaves, loadTraining, otherPart, SPLIT } from "../lib/training.js";
 import { Chart } from "../parts/chart.js";
 import { ModuleMap, moduleTable } from "../parts/modules.js";
-import { rangePicker } from "../parts/series.js";
+import { rangePicker, SeriesBoard } from "../parts/series.js";
 import { card, empty, fact, Place } from "../parts/states.js";
 
 const EVERY_MS = 2000;
@@ -16,6 +16,14 @@ const PART_NAMES = {
   backward: "Backward",
   optimizer: "Optimizer",
   other: "Other",
+};
+
+const MEMORY = {
+  title: "Memory",
+  unit: "bytes",
+  sql: `SELECT timestamp, rss, tensor_bytes AS tensors, gpu_allocated, gpu_reserved
+    FROM python.memory WHERE {since} ORDER BY timestamp`,
+  names: { rss: "resident", gpu_allocated: "GPU in tensors", gpu_reserved: "GPU kept" },
 };
 
 export function mount({ root, params, target, signal, live }) {
@@ -41,6 +49,7 @@ export function mount({ root, params, target, signal, live }) {
     format: seconds,
   });
   const values = h("div", { class: "cards" });
+  const memory = new SeriesBoard(target ? [MEMORY] : [], signal);
   const map = new ModuleMap();
   const table = h("div", {});
   const modules = card("Modules", map.node, table);
@@ -59,6 +68,7 @@ export function mount({ root, params, target, signal, live }) {
     cards.steps,
     cards.ranks,
     values,
+    memory.node,
     modules,
   );
   const nothing = invitation(target, () => again());
@@ -103,6 +113,7 @@ export function mount({ root, params, target, signal, live }) {
       modules.hidden = known.modules.length === 0;
       const isEmpty = modules.hidden && known.steps.length === 0 && charts.size === 0;
       place.show(isEmpty ? nothing : body);
+      if (!isEmpty) await memory.refresh({ target, minutes: range.minutes(), signal });
       if (modules.hidden) return;
       map.set(leaves(known.modules));
       fill(table, moduleTable(known.modules));
