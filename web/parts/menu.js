@@ -55,7 +55,7 @@ export function showHelp() {
       {},
       KEYS.map(([keys, what]) => [h("dt", {}, h("kbd", {}, keys)), h("dd", {}, what)]),
     ),
-    h("form", { method: "dialog" }, h("button", {}, "Close")),
+    h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );
   document.body.append(dialog);
   dialog.showModal();
