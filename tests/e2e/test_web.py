@@ -237,7 +237,7 @@ def test_sql_runs_and_the_link_keeps_it(visit: Visit, site: str) -> None:
     page.goto("about:blank")
     page.goto(link)
     expect(cells).to_have_text(["9223372036854775807", "NULL", "<b>x</b>"])
-    expect(page.locator(".toolbar [role=status]")).to_contain_text("1 rows")
+    expect(page.locator(".toolbar [role=status]")).to_contain_text("1 row in")
 
 
 def test_tables_and_columns_are_completed(visit: Visit) -> None:

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { chartable, compareCells, toLines } from "../../web/lib/cells.js";
 import {
   bytes,
+  count,
   integer,
   number,
   parseTime,
@@ -42,6 +43,8 @@ test("numbers keep what counts and integers all digits", () => {
   assert.equal(number(1.5e-7), "1.500e-7");
   assert.equal(number(NaN), "–");
   assert.equal(integer(2n ** 63n - 1n), "9 223 372 036 854 775 807");
+  assert.equal(count(1, "row"), "1 row");
+  assert.equal(count(2000, "row"), "2 000 rows");
   assert.equal(percent(99.96), "100 %");
   assert.equal(withUnit(2048, "bytes/s"), "2 KB/s");
   assert.equal(withUnit(250, "ms"), "250 ms");

@@ -55,6 +55,11 @@ export function integer(value) {
     : "–";
 }
 
+// "1 row", "2 rows".
+export function count(amount, noun) {
+  return `${integer(amount)} ${noun}${amount === 1 ? "" : "s"}`;
+}
+
 export function number(value) {
   if (typeof value === "bigint") return integer(value);
   if (!isNumber(value)) return "–";

@@ -1,7 +1,7 @@
 // SQL over everything that is known: an editor, the rows as a grid or a chart, and what was asked before.
 import { query, queryText } from "../lib/api.js";
 import { copy, download, fill, h } from "../lib/dom.js";
-import { integer, seconds } from "../lib/format.js";
+import { count, seconds } from "../lib/format.js";
 import { History } from "../lib/query_history.js";
 import { forgetSchema, loadSchema } from "../lib/schema.js";
 import { setParams } from "../lib/state.js";
@@ -116,7 +116,7 @@ export function mount({ root, params, target, signal, live }) {
     const started = performance.now();
     try {
       result = await query(sql, { target, signal: AbortSignal.any([mine.signal, signal]) });
-      about.textContent = `${integer(result.rows.length)} rows in ${seconds((performance.now() - started) / 1000)}`;
+      about.textContent = `${count(result.rows.length, "row")} in ${seconds((performance.now() - started) / 1000)}`;
       place.fail(null);
       showResult();
       if (!isWatch) drawHistory(history.add(sql));

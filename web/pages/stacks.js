@@ -1,7 +1,7 @@
 // Where every thread is now. Read from outside: it works when the interpreter is stuck, and needs no probe.
 import { records } from "../lib/api.js";
 import { copy, fill, h } from "../lib/dom.js";
-import { shortFile } from "../lib/format.js";
+import { count, shortFile } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
 import { loadStacks, stackText } from "../lib/stacks.js";
 import { check } from "../parts/controls.js";
@@ -84,7 +84,7 @@ export function mount({ root, params, target, signal, live }) {
       if (view.frozen) return;
       const started = performance.now();
       threads = await loadStacks(target, { native: native.on(), signal });
-      note.textContent = `${threads.length} threads, read in ${Math.round(performance.now() - started)} ms`;
+      note.textContent = `${count(threads.length, "thread")}, read in ${Math.round(performance.now() - started)} ms`;
       draw();
       place.show(list);
     },

@@ -1,6 +1,7 @@
 // All tables with what their columns mean, and the latest rows of one of them.
 import { query } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
+import { count } from "../lib/format.js";
 import { forgetSchema, loadSchema } from "../lib/schema.js";
 import { link, setParams } from "../lib/state.js";
 import { Grid } from "../parts/grid.js";
@@ -120,7 +121,7 @@ function describe(name, { doc, kind, origin, columns }, sql) {
     h(
       "details",
       {},
-      h("summary", {}, `${columns.length} columns`),
+      h("summary", {}, count(columns.length, "column")),
       h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("tbody", {}, rows))),
     ),
   );
