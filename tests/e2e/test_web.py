@@ -360,6 +360,18 @@ def test_a_hidden_page_asks_nothing(visit: Visit) -> None:
     assert asked == []
 
 
+def test_a_server_that_is_gone_is_told_and_waited_for(visit: Visit) -> None:
+    page = visit("stacks")
+    expect(page.locator(".thread").first).to_be_visible()
+    page.route("**/api/v1/**", lambda route: route.abort())
+    expect(page.locator(".failure")).to_contain_text("probingd does not answer")
+    expect(page.locator("button.status")).to_have_text("No answer", timeout=15_000)
+    assert page.locator(".thread").count() > 0, "what was seen last stays"
+    page.unroute("**/api/v1/**")
+    expect(page.locator(".failure")).to_have_count(0, timeout=30_000)
+    expect(page.locator("button.status")).to_have_text("Live", timeout=30_000)
+
+
 def test_a_page_without_data_says_how_to_get_it(visit: Visit) -> None:
     page = visit("training", target=1)
     expect(page.locator(".state").first).to_be_visible()
