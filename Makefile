@@ -39,9 +39,14 @@ bench: build ## What we promise about cost, measured beside other tools
 	@$(VENV)/python bench/sampling.py
 
 .PHONY: e2e
-e2e: build ## Flame graphs in a real browser (installs chromium); pictures in build/e2e
+e2e: build ## The web page and flame graphs in a real browser (installs chromium); pictures in build/e2e
 	@tools/install_deps.sh e2e
 	@build/e2e-venv/bin/python -m pytest -q -o pythonpath=tests/e2e tests/e2e
+
+.PHONY: screenshots
+screenshots: build ## Pictures of the web page for the README and the docs, in docs/images
+	@tools/install_deps.sh e2e
+	@PYTHONPATH=tests/e2e build/e2e-venv/bin/python tests/e2e/screenshots.py
 
 .PHONY: soak
 soak: build ## The long form of the injection tests: 1,000 cycles and 1,000 fresh targets

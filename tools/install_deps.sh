@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs: Debian packages (as root), the Python tools of
-# tools/requirements.txt in build/venv, and DuckDB in build/deps. What is there already is left
+# tools/requirements.txt in build/venv, DuckDB in build/deps, uPlot in web/vendor. What is there is left
 # alone, so a second run takes no time, no network and no rights.
 #
 #   install_deps.sh          build and test
@@ -73,6 +73,7 @@ case ${1:-build} in
     install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     install_venv build/venv tools/requirements.txt
     tools/fetch_duckdb.sh
+    tools/fetch_uplot.sh
     ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
   bench) install_venv build/bench-venv bench/requirements.txt ;;

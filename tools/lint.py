@@ -50,6 +50,24 @@ def check_machine_names() -> bool:
     return not found
 
 
+# Text of a target must never become HTML or code, and the page loads nothing from elsewhere.
+FORBIDDEN_IN_PAGE = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function\b"
+    r"|\sstyle=|\son\w+=\"|https?://(?!www\.w3\.org/)"
+)
+
+
+def check_web_page() -> bool:
+    found = [
+        f"{name}:{number}: {match.group()}"
+        for name in committed_files("web/*.js", "web/*.html")
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+        for match in FORBIDDEN_IN_PAGE.finditer(line)
+    ]
+    report("web page: no HTML text, nothing inline, nothing from elsewhere", not found, "\n".join(found))
+    return not found
+
+
 def main() -> int:
     cxx = committed_files("*.h", "*.cc", "*.c")
     results = [
@@ -58,6 +76,7 @@ def main() -> int:
         run("clang-format", [str(TOOLS / "clang-format"), "--dry-run", "--Werror", *cxx]),
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
         check_machine_names(),
+        check_web_page(),
     ]
     return 0 if all(results) else 1
 

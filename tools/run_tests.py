@@ -7,6 +7,7 @@ without one counts as a single test. The last line is also left there as `summar
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -54,11 +55,18 @@ class Suite:
                 self.passed += 1
 
 
+def page_tests() -> list[str]:
+    return sorted(str(path) for path in (ROOT / "tests/web").glob("*.test.mjs"))
+
+
 def suites(pytest_arguments: list[str]) -> list[Suite]:
     cpp, integration = RESULTS / "ctest.xml", RESULTS / "pytest.xml"
     ctest = ["ctest", "--test-dir", "build/debug", "--output-on-failure", "--output-junit", str(cpp)]
+    # npm, which fetches DuckDB, brings node; a build with a DuckDB from elsewhere may have none.
+    node = [Suite("web", ["node", "--test", *page_tests()])] if shutil.which("node") else []
     # --no-tests=error: a build without tests must not look like one whose tests pass.
     return [
+        *node,
         Suite("layers", [sys.executable, "tools/check_layers.py"]),
         Suite("symbols", [sys.executable, "tools/check_symbols.py", "build/release/bin/libprobing.so"]),
         Suite("c++", [*ctest, "--no-tests=error"], cpp),

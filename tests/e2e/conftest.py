@@ -1,19 +1,22 @@
-"""Fixtures of the browser tests: Debian's chromium, and flame graphs of a real recording."""
+"""Fixtures of the browser tests: Debian's chromium, flame graphs of a recording, the page of probingd."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("PROBING_BIN", ROOT / "build/release/bin")).resolve()
 RESULTS = ROOT / "build/e2e"  # screenshots, to be looked at
+HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +29,18 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def is_problem(message: ConsoleMessage) -> bool:
+    """What the API refuses is told by the page itself; everything else should be silent."""
+    return message.type == "error" and "/api/v1/" not in message.location.get("url", "")
+
+
 @pytest.fixture(params=["light", "dark"])
 def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page that fails the test when something is wrong in its console."""
     page = browser.new_page(color_scheme=request.param, viewport={"width": 1280, "height": 900})
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda message: problems.append(message.text) if is_problem(message) else None)
     yield page
     page.close()
     assert problems == []
@@ -55,6 +63,57 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             command = [str(BIN / "probing"), "-t", str(target.pid), "flamegraph", *options]
             subprocess.run(command, check=True, timeout=60)
         return files
+    finally:
+        target.kill()
+        target.wait()
+
+
+# ── the web page ─────────────────────────────────────────────────────────────────────────────
+
+
+def probing(*arguments: object) -> str:
+    command = [str(BIN / "probing"), *map(str, arguments)]
+    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    """Where probingd serves the page. PROBING_SITE names another address, while developing."""
+    if "PROBING_SITE" in os.environ:
+        yield os.environ["PROBING_SITE"]
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    probing("serve", "--listen", address, "--background")
+    yield f"http://{address}/"
+    probing("serve", "--listen", address, "--close")
+
+
+def job_command(title: str = "prefetch") -> list[str]:
+    return [sys.executable, "target_job.py", str(ROOT / "python"), title]
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    with served() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def job() -> Iterator[int]:
+    """The pid of a job that writes rows into the tables which the page shows."""
+    target = subprocess.Popen(
+        job_command(HOSTILE),
+        cwd=ROOT / "tests/targets",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # it raises an exception on purpose
+        env=os.environ | {"PROBING_LIBRARY": str(BIN / "libprobing.so")},
+    )
+    try:
+        assert target.stdout is not None and target.stdout.readline() == b"ready\n"
+        yield target.pid
+        assert target.poll() is None, "the job must survive being looked at"
     finally:
         target.kill()
         target.wait()

@@ -1,0 +1,151 @@
+// The frame around the pages: menu, choice of the target, and which page is shown.
+//
+// A page is a module of pages/ with mount({root, params, target, signal, live}): it builds its elements in
+// `root` and stops when `signal` says so. `target` is a pid or null (all targets), `params` are those of
+// the address, live(task, ms, place) asks again and again while the page is seen.
+import { fill, h } from "./lib/dom.js";
+import { isPaused, poll, setPaused } from "./lib/poll.js";
+import { current, link, makeHash, setParams } from "./lib/state.js";
+import { targets } from "./lib/targets.js";
+import { redrawCharts } from "./parts/chart.js";
+import { makeMenu, showHelp } from "./parts/menu.js";
+import { TargetPicker } from "./parts/target_picker.js";
+import { empty, failure, loading } from "./parts/states.js";
+import { findPage, PAGES } from "./routes.js";
+
+const menu = makeMenu();
+const picker = new TargetPicker(chooseTarget);
+const pauseButton = h("button", { class: "status", type: "button", onclick: () => togglePause() });
+const heading = h("h1", { tabindex: "-1" });
+const content = h("main", { id: "content" });
+
+let mounted = { key: "", stop: new AbortController() };
+
+function chooseTarget(pid) {
+  const { page, params } = current();
+  const kept = new URLSearchParams(params);
+  if (pid) kept.set("target", String(pid));
+  else kept.delete("target");
+  location.hash = makeHash(page, kept);
+}
+
+function targetOf(params) {
+  const pid = Number(params.get("target"));
+  return Number.isInteger(pid) && pid > 0 ? pid : null;
+}
+
+// A page that needs a target gets the first that lives when the address names none.
+function pickTarget(page, params) {
+  const named = targetOf(params);
+  if (named || !page.needsTarget) return named;
+  const first = targets.live[0]?.pid ?? null;
+  if (first) setParams({ target: first });
+  return first;
+}
+
+function missingTarget() {
+  if (targets.list === null) return targets.error ? failure(targets.error) : loading();
+  return empty(
+    "No process is probed on this host",
+    "Choose one by its pid above: stacks and flame graphs need no probe. Or enter it, and it is listed here:",
+    ["probing -t <pid> inject", "probing run -- python train.py"],
+  );
+}
+
+async function show() {
+  const { page: name, params } = current();
+  const page = findPage(name) ?? PAGES[0];
+  const target = pickTarget(page, params);
+  picker.show(target, page.needsTarget);
+  const key = `${page.name} ${target} ${page.needsTarget && !target ? "waits" : ""}`;
+  menu.select(page.name);
+  if (mounted.key === key && !mounted.stale) return;
+  mounted.stop.abort();
+  const stop = new AbortController();
+  mounted = { key, stop };
+  document.title = `${page.title} – Probing`;
+  fill(heading, page.title);
+  const root = h("div", { class: `page page-${page.name}` });
+  fill(content, root);
+  if (page.needsTarget && !target) {
+    fill(root, missingTarget());
+    mounted.stale = true;
+    return;
+  }
+  try {
+    const { mount } = await import(`./pages/${page.name}.js`);
+    if (!stop.signal.aborted) mount(makeContext(root, params, target, stop.signal));
+  } catch (error) {
+    fill(root, failure({ message: `This page could not be shown: ${error.message}`, hint: "Reload it." }));
+    console.error(error);
+  }
+}
+
+function makeContext(root, params, target, signal) {
+  const live = (task, every, place) => poll(task, { every, signal, failed: (error) => place?.fail(error) });
+  return { root, params, target, signal, live };
+}
+
+function togglePause() {
+  setPaused(!isPaused());
+  showStatus();
+}
+
+function showStatus() {
+  const [kind, text] = targets.error
+    ? ["bad", "No answer"]
+    : isPaused()
+      ? ["paused", "Paused"]
+      : ["good", "Live"];
+  pauseButton.className = `status ${kind}`;
+  pauseButton.title = isPaused() ? "Go on asking (p)" : "Stop asking (p)";
+  fill(pauseButton, h("span", { class: "dot" }), text);
+}
+
+function shortcut(event) {
+  if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey)
+    return;
+  const page = PAGES["1234567890".indexOf(event.key)];
+  if (page) location.hash = link(page.name);
+  else if (event.key === "p") togglePause();
+  else if (event.key === "?") showHelp();
+  else return;
+  event.preventDefault();
+}
+
+// Another address by a click on a link: a page that is the same but for its parameters is mounted again.
+window.addEventListener("hashchange", () => {
+  mounted.stale = true;
+  show();
+});
+window.addEventListener("keydown", shortcut);
+targets.addEventListener("change", () => {
+  showStatus();
+  picker.update();
+  if (mounted.stale) show();
+});
+new MutationObserver(() => {
+  redrawCharts();
+  window.dispatchEvent(new Event("resize"));
+}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+document.body.append(
+  h(
+    "a",
+    {
+      class: "skip",
+      href: "#content",
+      onclick: (event) => {
+        event.preventDefault();
+        heading.focus();
+      },
+    },
+    "Skip to the content",
+  ),
+  menu.node,
+  h("header", { class: "top" }, heading, picker.node, pauseButton),
+  content,
+);
+showStatus();
+targets.start();
+show();

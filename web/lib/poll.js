@@ -1,0 +1,61 @@
+// Asks again and again, but only while somebody looks: a hidden tab asks nothing.
+import { ApiError } from "./api.js";
+
+const MAX_WAIT_MS = 15_000;
+let paused = false;
+const changed = new EventTarget();
+
+export function isPaused() {
+  return paused;
+}
+
+export function setPaused(value) {
+  paused = value;
+  changed.dispatchEvent(new Event("change"));
+}
+
+/**
+ * Runs `task` now and `every` ms after its end, until the signal. A task that fails is asked less and
+ * less often; `failed` hears of it, and of its success with null.
+ * @returns {() => void} asks at once
+ */
+export function poll(task, { every, signal, failed }) {
+  let timer = 0;
+  let running = false;
+  let again = false;
+  let failures = 0;
+
+  const mayRun = () => !document.hidden && !paused && !signal.aborted;
+
+  async function run() {
+    clearTimeout(timer);
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    try {
+      await task();
+      failures = 0;
+      failed?.(null);
+    } catch (error) {
+      if (signal.aborted || error.name === "AbortError") return;
+      if (!(error instanceof ApiError)) console.error(error); // not the server's fault but ours
+      failures += 1;
+      failed?.(error);
+    } finally {
+      running = false;
+    }
+    if (signal.aborted) return;
+    const wait = again ? 0 : Math.min(every * 2 ** Math.min(failures, 6), Math.max(every, MAX_WAIT_MS));
+    again = false;
+    timer = setTimeout(() => mayRun() && run(), wait);
+  }
+
+  const wake = () => mayRun() && run();
+  document.addEventListener("visibilitychange", wake, { signal });
+  changed.addEventListener("change", wake, { signal });
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  run();
+  return run;
+}

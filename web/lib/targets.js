@@ -1,0 +1,46 @@
+// The processes probingd knows, asked for every few seconds while the page is seen.
+import { get } from "./api.js";
+import { poll } from "./poll.js";
+
+const EVERY_MS = 3000;
+
+class Targets extends EventTarget {
+  list = null; // not known yet
+  error = null;
+
+  start() {
+    this.ask = poll(() => this.refresh(), {
+      every: EVERY_MS,
+      signal: new AbortController().signal,
+      failed: (error) => this.changed({ error }),
+    });
+  }
+
+  async refresh() {
+    const { targets } = await get("targets");
+    this.changed({ list: targets });
+  }
+
+  changed(change) {
+    const before = JSON.stringify([this.list, this.error?.message]);
+    Object.assign(this, change);
+    if (JSON.stringify([this.list, this.error?.message]) !== before) this.dispatchEvent(new Event("change"));
+  }
+
+  get live() {
+    return (this.list ?? []).filter(({ state }) => state !== "ended");
+  }
+
+  find(pid) {
+    return (this.list ?? []).find((target) => target.pid === pid) ?? null;
+  }
+}
+
+export const targets = new Targets();
+
+// "python train.py --lr 0.1" without the path of the interpreter.
+export function shortCommand(command) {
+  const words = command.split(" ");
+  words[0] = words[0].slice(words[0].lastIndexOf("/") + 1);
+  return words.map((word) => (word.startsWith("/") ? word.slice(word.lastIndexOf("/") + 1) : word)).join(" ");
+}

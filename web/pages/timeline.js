@@ -1,0 +1,71 @@
+// Steps, spans, collectives, collections and exceptions on one axis.
+import { download, fill, h } from "../lib/dom.js";
+import { setParams } from "../lib/state.js";
+import { loadEvents, toChromeTrace } from "../lib/timeline.js";
+import { choice } from "../parts/controls.js";
+import { card, empty, Place } from "../parts/states.js";
+import { TimelineView } from "../parts/timeline_view.js";
+
+const EVERY_MS = 2000;
+const RANGES = [
+  ["10", "10 seconds"],
+  ["60", "1 minute"],
+  ["300", "5 minutes"],
+  ["1800", "30 minutes"],
+];
+
+export function mount({ root, params, target, signal, live }) {
+  const place = new Place();
+  const view = new TimelineView();
+  signal.addEventListener("abort", () => view.observer.disconnect());
+  let events = [];
+  const range = choice("Time range", RANGES, params.get("seconds") ?? "10", (seconds) => {
+    setParams({ seconds });
+    view.setWindow(null);
+    again();
+  });
+  const save = () =>
+    download(`timeline-${target ?? "all"}.json`, "application/json", JSON.stringify(toChromeTrace(events)));
+  const nothing = empty(
+    "Nothing happened in this time",
+    "Garbage collections and exceptions come from the probe, steps and modules from `probing -t <pid> config probing.torch.profiling=on`, spans from the job itself:",
+    ['with probing.span("load"): batch = next(loader)'],
+  );
+  const body = card(
+    null,
+    view.node,
+    h(
+      "p",
+      { class: "quiet-text" },
+      "The wheel or + and − zoom, dragging or arrows move, a double click or Esc shows all. Moving stops following.",
+    ),
+  );
+  fill(
+    root,
+    h(
+      "div",
+      { class: "toolbar" },
+      h("label", {}, "Last", range.node),
+      h("button", { type: "button", onclick: () => view.setWindow(null) }, "Show all"),
+      h("span", { class: "grow" }),
+      h(
+        "button",
+        { type: "button", title: "Opens in ui.perfetto.dev and chrome://tracing", onclick: save },
+        "Save for Perfetto",
+      ),
+    ),
+    place.node,
+  );
+
+  const again = live(
+    async () => {
+      const seconds = Number(range.value());
+      events = await loadEvents({ target, seconds, signal });
+      const now = Date.now();
+      place.show(events.length > 0 ? body : nothing);
+      view.set(events, now - seconds * 1000, now);
+    },
+    EVERY_MS,
+    place,
+  );
+}

@@ -1,0 +1,64 @@
+// The rows of a query as lines over time or steps, or as bars; which numbers are drawn can be chosen.
+import { cellText, chartable, plotNumber, toLines } from "../lib/cells.js";
+import { fill, h } from "../lib/dom.js";
+import { bars, Chart } from "./chart.js";
+import { check } from "./controls.js";
+import { empty } from "./states.js";
+
+const MOST_BARS = 60;
+
+export class ResultChart {
+  constructor(signal) {
+    this.choices = h("div", { class: "toolbar" });
+    this.area = h("div", {});
+    this.node = h("div", { class: "card" }, this.choices, this.area);
+    this.hidden = new Set();
+    this.chart = null;
+    signal.addEventListener("abort", () => this.chart?.destroy());
+  }
+
+  set(result) {
+    this.result = result;
+    const how = chartable(result.columns, result.rows);
+    if (!how) {
+      fill(this.choices);
+      fill(
+        this.area,
+        empty("Nothing to draw", "A chart needs rows with a number, and a time, a step or a text beside it."),
+      );
+      return;
+    }
+    fill(
+      this.choices,
+      how.ys.map(
+        ({ name }) =>
+          check(name, !this.hidden.has(name), (on) => {
+            if (on) this.hidden.delete(name);
+            else this.hidden.add(name);
+            this.set(this.result);
+          }).node,
+      ),
+    );
+    const ys = how.ys.filter(({ name }) => !this.hidden.has(name));
+    if (how.kind === "bars") this.drawBars(how.label, ys);
+    else this.drawLines(how, ys);
+  }
+
+  drawBars(label, [y]) {
+    if (!y) return fill(this.area);
+    const entries = this.result.rows
+      .slice(0, MOST_BARS)
+      .map((row) => ({ label: cellText(row[label.i]), value: plotNumber(row[y.i]) ?? 0 }));
+    fill(this.area, h("h2", {}, y.name), bars(entries));
+  }
+
+  drawLines(how, ys) {
+    if (this.chart?.options.time !== how.isTime) {
+      this.chart?.destroy();
+      this.chart = new Chart({ height: 360, time: how.isTime });
+    }
+    if (this.area.firstChild !== this.chart.node) fill(this.area, this.chart.node);
+    const { xs, series } = toLines(this.result.rows, how, ys);
+    this.chart.set(xs, series);
+  }
+}

@@ -1,0 +1,93 @@
+// Charts of what is measured over time: one query each, its numeric columns are the lines.
+import { query } from "../lib/api.js";
+import { chartable, toLines } from "../lib/cells.js";
+import { h } from "../lib/dom.js";
+import { withUnit } from "../lib/format.js";
+import { remember, remembered } from "../lib/state.js";
+import { BYTE_STEPS, Chart } from "./chart.js";
+
+const RANGES = [
+  ["1", "1 minute"],
+  ["5", "5 minutes"],
+  ["15", "15 minutes"],
+  ["60", "1 hour"],
+  ["180", "3 hours"],
+];
+
+export function rangePicker(params, changed) {
+  const chosen = params.get("minutes") ?? remembered("minutes", "5");
+  const select = h(
+    "select",
+    { "aria-label": "Time range" },
+    RANGES.map(([value, name]) => h("option", { value }, name)),
+  );
+  select.value = RANGES.some(([value]) => value === chosen) ? chosen : "5";
+  select.addEventListener("change", () => {
+    remember("minutes", select.value);
+    changed(select.value);
+  });
+  return { node: h("label", {}, "Last ", select), minutes: () => Number(select.value) };
+}
+
+/**
+ * `sql` has {since} where the time range goes ("timestamp > …"). Its first column is `timestamp`; a text
+ * column splits the rows into lines. With no target each number is split by process.
+ */
+export class Series {
+  constructor({ title, sql, unit = "", min = 0, max, stacked, names = {}, height = 170 }) {
+    this.sql = sql;
+    this.names = names;
+    const steps = unit.startsWith("bytes") ? BYTE_STEPS : undefined;
+    this.chart = new Chart({
+      title,
+      height,
+      min,
+      max,
+      stacked,
+      steps,
+      format: (value) => withUnit(value, unit),
+    });
+    this.node = h("section", { class: "card", hidden: true }, this.chart.node);
+  }
+
+  async refresh({ target, minutes, signal }) {
+    const sql = this.sql.replaceAll("{since}", `timestamp > now() - interval '${Number(minutes)} minutes'`);
+    const { columns, rows } = await query(sql, { target, signal });
+    const how = chartable(columns, rows);
+    this.node.hidden = how?.kind !== "lines";
+    if (this.node.hidden) return;
+    const { xs, series } = toLines(
+      rows,
+      how,
+      how.ys.filter(({ i }) => rows.some((row) => row[i] !== null)),
+    );
+    this.node.hidden = series.length === 0;
+    this.chart.set(
+      xs,
+      series.map(({ label, values }) => ({ label: this.names[label] ?? label, values })),
+    );
+  }
+
+  destroy() {
+    this.chart.destroy();
+  }
+}
+
+// Several at once; the signal takes them away. A table that cannot be read fails the whole, with its reason.
+export class SeriesBoard {
+  constructor(specs, signal) {
+    this.series = specs.map((spec) => new Series(spec));
+    this.node = h(
+      "div",
+      { class: "cards" },
+      this.series.map(({ node }) => node),
+    );
+    signal.addEventListener("abort", () => this.series.forEach((one) => one.destroy()));
+  }
+
+  // Whether there is anything to see.
+  async refresh(options) {
+    await Promise.all(this.series.map((one) => one.refresh(options)));
+    return this.series.some(({ node }) => !node.hidden);
+  }
+}

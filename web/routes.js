@@ -1,0 +1,27 @@
+// The pages, in the order of the menu. A page is mount(context) → nothing; see app.js for the context.
+// Icons are paths on a field of 24.
+export const PAGES = [
+  { name: "overview", title: "Overview", icon: "M4 4h7v7H4zM13 4h7v4h-7zM13 10h7v10h-7zM4 13h7v7H4z" },
+  { name: "stacks", title: "Stacks", icon: "M4 6h16M4 10h12M4 14h14M4 18h8", needsTarget: true },
+  {
+    name: "flame",
+    title: "Flame graph",
+    icon: "M4 20h16v-4H4zM4 14h10v-4H4zM7 8h5V4H7zM16 14h4v-4h-4z",
+    needsTarget: true,
+  },
+  { name: "training", title: "Training", icon: "M4 4v16h16M7 9c3 6 6 7 12 8" },
+  { name: "timeline", title: "Timeline", icon: "M4 6h6M8 11h9M6 16h4M14 16h6M4 20h16" },
+  { name: "system", title: "System", icon: "M3 13h4l3-8 4 14 3-9 1 3h3" },
+  {
+    name: "query",
+    title: "SQL",
+    icon: "M4 6c0-3 16-3 16 0v12c0 3-16 3-16 0zM4 6c0 3 16 3 16 0M4 12c0 3 16 3 16 0",
+  },
+  { name: "tables", title: "Tables", icon: "M4 5h16v14H4zM4 10h16M10 5v14" },
+  { name: "console", title: "Console", icon: "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5", needsTarget: true },
+  { name: "settings", title: "Settings", icon: "M4 7h10M18 7h2M4 17h2M10 17h10M16 4v6M8 14v6" },
+];
+
+export function findPage(name) {
+  return PAGES.find((page) => page.name === name) ?? null;
+}
