@@ -81,6 +81,8 @@ class Engine {
   Engine(const DuckDb& api, EngineOptions options);
   Result<void> Prepare();  // settings, function, tables, the user's views, lock
   Result<void> CreateTables();
+  Result<void> CreateViews(bool everywhere);
+  void EnsureGlobal(std::string_view sql);
   std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink,
                               std::int64_t& rows);
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
@@ -96,6 +98,7 @@ class Engine {
   duckdb_connection connection_ = nullptr;
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
+  bool has_global_ = false;
   bool is_broken_ = false;
   std::vector<std::shared_ptr<const table::UserTable>> user_tables_;  // shared with their sources
   std::vector<Metric> metrics_;                                       // that training_logs has columns for

@@ -1,7 +1,5 @@
 #include "table/ring_source.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +7,7 @@
 #include <deque>
 
 #include "table/registry.h"
+#include "table/ring_pool.h"
 #include "table/rows.h"
 #include "table/user_table.h"
 
@@ -39,10 +38,10 @@ class RingCursor : public Cursor {
   // `columns` are those of the request. A table that is not in the ring has no rows.
   static Result<std::unique_ptr<Cursor>> Open(const ScopedFd& fd, const Table& table,
                                               const ScanRequest& request) {
-    ASSIGN_OR_RETURN(ring::Reader reader, OpenRing(fd));
+    ASSIGN_OR_RETURN(RingLease reader, LeaseRing(fd));
     std::unique_ptr<RingCursor> cursor(new RingCursor(std::move(reader)));
     const std::string name = LowerCase(table.name);
-    for (const ring::TableInfo& info : cursor->reader_.Tables()) {
+    for (const ring::TableInfo& info : cursor->reader_->Tables()) {
       if (LowerCase(info.name) == name) cursor->Start(info, table, request);
     }
     return std::unique_ptr<Cursor>(std::move(cursor));
@@ -71,7 +70,7 @@ class RingCursor : public Cursor {
     bool exists = false;
   };
 
-  explicit RingCursor(ring::Reader reader) : reader_(std::move(reader)) {}
+  explicit RingCursor(RingLease reader) : reader_(std::move(reader)) {}
 
   void Start(const ring::TableInfo& info, const Table& table, const ScanRequest& request) {
     ring::ScanOptions options;
@@ -92,7 +91,7 @@ class RingCursor : public Cursor {
     if (options.columns.empty()) options.columns.push_back(0);
     options.min_time_ns = request.time.from_ns;
     options.max_time_ns = request.time.to_ns;
-    scan_.emplace(reader_.StartScan(info, std::move(options)));
+    scan_.emplace(reader_->StartScan(info, std::move(options)));
   }
 
   void Put(ColumnOut& out, const Pick& pick, std::size_t count) {
@@ -165,7 +164,7 @@ class RingCursor : public Cursor {
     return {text.data(), end.ptr};
   }
 
-  ring::Reader reader_;
+  RingLease reader_;
   std::optional<ring::Scan> scan_;
   std::vector<Pick> picks_;
   ring::Batch batch_;
@@ -196,8 +195,8 @@ class RingSource : public Source {
 Result<Rows> ReadDrops(const Table& self, const Target& target, const std::vector<std::size_t>& columns) {
   Rows rows(TypesOf(self, columns));
   for (const auto& fd : target.ring_fds) {
-    ASSIGN_OR_RETURN(ring::Reader reader, OpenRing(*fd));
-    for (const ring::TableInfo& info : reader.Tables()) {
+    ASSIGN_OR_RETURN(const RingLease reader, LeaseRing(*fd));
+    for (const ring::TableInfo& info : reader->Tables()) {
       const auto number = [](std::uint64_t value) { return Value(static_cast<std::int64_t>(value)); };
       const ring::TableCounters& counters = info.counters;
       const std::vector<Value> row{ToUtf8(info.name),
@@ -257,12 +256,6 @@ std::vector<ring::Column> RingColumns(const Table& table) {
   for (const Column& column : table.columns)
     columns.push_back({std::string(column.name), ToRing(column.type)});
   return columns;
-}
-
-Result<ring::Reader> OpenRing(const ScopedFd& fd) {
-  ScopedFd own(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!own.valid()) return ErrnoError("dup of a ring's descriptor");
-  return ring::Reader::Open(std::move(own));
 }
 
 std::unique_ptr<Source> MakeRingSource(const Table& table) { return std::make_unique<RingSource>(table); }

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
-#include "ring/reader.h"
+#include "ring/schema.h"
 #include "table/source.h"
 
 namespace probing::table {
@@ -13,9 +14,6 @@ ring::ColumnType ToRing(Type type);
 
 // What a declared table is for the ring's writer.
 std::vector<ring::Column> RingColumns(const Table& table);
-
-// With a descriptor of its own: a Reader is for one thread.
-Result<ring::Reader> OpenRing(const ScopedFd& fd);
 
 // REQUIRES: `table` outlives the source. Columns are matched by name; what a ring has not got, and
 // what cannot be the declared type, is NULL.

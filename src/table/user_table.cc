@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "ring/reader.h"
 #include "table/registry.h"
+#include "table/ring_pool.h"
 #include "table/ring_source.h"
 #include "table/rows.h"
 
@@ -65,9 +65,9 @@ std::vector<std::shared_ptr<const UserTable>> FindUserTables(const std::vector<T
   std::map<std::string, std::shared_ptr<UserTable>> found;
   for (const Target& target : targets) {
     for (const auto& fd : target.ring_fds) {
-      Result<ring::Reader> reader = OpenRing(*fd);
+      const Result<RingLease> reader = LeaseRing(*fd);
       if (!reader.ok()) continue;  // a scan of its tables says why
-      for (const ring::TableInfo& info : reader->Tables()) {
+      for (const ring::TableInfo& info : reader.value()->Tables()) {
         const std::string lower = LowerCase(info.name);
         if (declared.contains(lower) || IsReserved(SchemaOf(lower)) || !IsUtf8(info.name)) continue;
         if (!found.contains(lower) && found.size() == kMaxTables) continue;
