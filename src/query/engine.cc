@@ -12,6 +12,7 @@
 #include "query/own_sources.h"
 #include "query/schema.h"
 #include "query/statement.h"
+#include "query/time_pruning.h"
 #include "query/user_views.h"
 #include "table/registry.h"
 #include "table/ring_source.h"
@@ -61,7 +62,8 @@ bool ContainsIgnoringCase(std::string_view text, std::string_view word) {
 
 }  // namespace
 
-Engine::Engine(const DuckDb& api, EngineOptions options) : api_(api), options_(std::move(options)) {}
+Engine::Engine(const DuckDb& api, EngineOptions options)
+    : api_(api), options_(std::move(options)), history_(options_.memory_bytes / 2) {}
 
 Engine::~Engine() {
   if (connection_ != nullptr) api_.disconnect(&connection_);
@@ -108,7 +110,7 @@ Result<void> Engine::Prepare() {
 
 Result<void> Engine::CreateTables() {
   for (const table::Table* table : table::AllTables()) {
-    if (table->kind == table::Kind::kStored) catalog_.Add(table::MakeRingSource(*table));
+    if (table->kind == table::Kind::kStored) catalog_.Add(MakeStoredSource(*table, history_));
     if (table->kind == table::Kind::kLive) catalog_.Add(MakeMissingSource(*table));
   }
   const ListTables list = [this] {
@@ -148,11 +150,11 @@ void Engine::EnsureGlobal(std::string_view sql) {
   metrics_.clear();  // so that training_logs gets its columns there, too
 }
 
-Outcome Engine::Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
-                        ResultSink& sink) {
+Outcome Engine::Execute(std::string_view sql, Sight sight, const Limits& limits, ResultSink& sink) {
   Outcome outcome;
   auto scope = std::make_shared<Scope>();
-  scope->targets = std::move(targets);
+  scope->targets = std::move(sight.targets);
+  scope->history = std::move(sight.history);
   catalog_.Enter(scope);
   outcome.error = Run(sql, limits, sink, outcome.rows);
   catalog_.Leave();
@@ -187,8 +189,11 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
 std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                              std::int64_t& rows) {
   PreparedHandle prepared;
+  catalog_.StartCounting();
   if (auto error = PrepareReading(api_, connection_, sql, prepared)) return error;
   if (auto error = CheckSystemTables(sql)) return error;
+  if (IsWorthPruning(*catalog_.scope(), sql))
+    catalog_.scope()->time = FindTimeRanges(api_, connection_, catalog_, sql);
   ResultHandle result;
   if (api_.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
     return ResultError(api_, result.value, sql, limits);
@@ -226,7 +231,9 @@ std::optional<SqlError> Engine::CheckSystemTables(const std::string& sql) {
 
 // Tables that jobs made come and go with the targets in scope.
 void Engine::RefreshUserTables() {
-  auto found = table::FindUserTables(catalog_.scope()->targets);
+  const Scope& scope = *catalog_.scope();
+  auto found = table::FindUserTables(scope.targets);
+  if (scope.history) AddHistoryTables(*scope.history, history_, found);
   const auto same = [](const auto& a, const auto& b) { return *a == *b; };
   if (std::ranges::equal(found, user_tables_, same)) return;
   for (const auto& table : user_tables_) {
@@ -237,7 +244,7 @@ void Engine::RefreshUserTables() {
   user_tables_ = std::move(found);
   for (const auto& table : user_tables_) {
     // The source keeps the table that it reads.
-    std::shared_ptr<table::Source> source = table::MakeRingSource(table->table());
+    std::shared_ptr<table::Source> source = MakeStoredSource(table->table(), history_);
     catalog_.Add({source.get(), [source, table](table::Source*) {}});
     for (const std::string& statement : CreateStatements(table->table()))
       (void)RunOwn(api_, connection_, statement);
