@@ -58,6 +58,7 @@ Result<query::ParquetStore*> FileWriter::Store() {
 }
 
 Result<ScopedFd> FileWriter::OpenTemporary() {
+  RETURN_IF_ERROR(MakeFolders(directory_, ".tmp"));  // somebody may have emptied the directory
   const std::string path = temporary_path();
   ScopedFd file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return ErrnoError("write " + path);
