@@ -40,6 +40,7 @@ class Invocation {
   std::map<std::string, std::string, std::less<>> options;  // by long name: "--timeout"
   std::vector<std::string> arguments;
   std::optional<pid_t> target;  // set when the command requires one
+  std::string directory;        // of history, absolute; instead of a target
 };
 
 struct Command {
@@ -48,7 +49,8 @@ struct Command {
   std::string_view summary;  // one line of `probing --help`
   std::string_view example;  // shown by `probing NAME --help`
   TargetUse target = TargetUse::kNone;
-  bool target_may_have_ended = false;  // what it left is enough
+  bool target_may_have_ended = false;    // what it left is enough
+  bool target_may_be_directory = false;  // of history files
   Arguments arguments = Arguments::kNone;
   std::vector<Option> options;
   // An option that takes the target's place, "--core"; with it, one argument may follow. "" for none.

@@ -154,7 +154,13 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
   if (!slots.target.empty() && command.target == TargetUse::kNone) {
     return Error{Code::kUsage, std::string(command.name) + " takes no target", ""};
   }
-  if (!slots.target.empty()) {
+  if (LooksLikeDirectory(slots.target)) {
+    if (!command.target_may_be_directory) {
+      return Error{Code::kUsage, std::string(command.name) + " needs a process, and a directory is none",
+                   "`probing -t DIR query SQL` asks what is in it"};
+    }
+    ASSIGN_OR_RETURN(invocation.directory, ParseDirectory(slots.target));
+  } else if (!slots.target.empty()) {
     ASSIGN_OR_RETURN(invocation.target, ParseTarget(slots.target));
     if (!command.target_may_have_ended) RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
   }

@@ -61,6 +61,7 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(question.sql, SourceText(invocation, "query", "SQL",
                                             "probing -t PID query 'SELECT * FROM python.backtrace'"));
   question.target = invocation.target;
+  question.directory = invocation.directory;
   question.format = FormatOf(invocation);
   if (invocation.Has("--watch")) {
     ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--watch", 1));
@@ -80,6 +81,7 @@ Command QueryCommand() {
       .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,
+      .target_may_be_directory = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},
                   {"--file", "FILE", "read the SQL from a file"},

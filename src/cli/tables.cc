@@ -23,6 +23,7 @@ Result<void> CheckExists(Question question, const std::string& table) {
 Result<int> Run(const Invocation& invocation) {
   Question question;
   question.target = invocation.target;
+  question.directory = invocation.directory;
   question.format = invocation.Has("--json") ? "json" : "table";
   if (invocation.arguments.empty()) {
     question.sql = "SELECT table_name, kind, origin, doc FROM probing.tables ORDER BY table_name";
@@ -44,6 +45,7 @@ Command TablesCommand() {
           .example = "probing tables python.torch_trace",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
+          .target_may_be_directory = true,
           .arguments = Arguments::kOne,
           .options = {{"TABLE", "", "show the columns of this table"}, {"--json", "", "print JSON"}},
           .run = Run};

@@ -1,7 +1,11 @@
 #include "cli/target.h"
 
+#include <limits.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "base/text.h"
 
@@ -33,7 +37,24 @@ std::string_view LaterKind(std::string_view word) {
 
 bool LooksLikeTarget(std::string_view word) {
   if (word.find_first_of(" =") != std::string_view::npos) return false;
-  return IsNumber(word) || !LaterKind(word).empty();
+  return IsNumber(word) || LooksLikeDirectory(word) || !LaterKind(word).empty();
+}
+
+bool LooksLikeDirectory(std::string_view word) {
+  return word == "." || word == ".." || word.starts_with('/') || word.starts_with("./") ||
+         word.starts_with("../");
+}
+
+Result<std::string> ParseDirectory(std::string_view word) {
+  const std::string text(word);
+  char path[PATH_MAX];
+  if (realpath(text.c_str(), path) == nullptr) return ErrnoError("look at the directory " + text);
+  struct stat info{};
+  if (stat(path, &info) != 0) return ErrnoError("look at the directory " + text);
+  if (!S_ISDIR(info.st_mode))
+    return Error{Code::kUsage, text + " is not a directory",
+                 "history is a directory (PROBING_DATA_DIR) with job=… in it"};
+  return std::string(path);
 }
 
 Result<pid_t> ParseTarget(std::string_view word) {

@@ -70,6 +70,19 @@ void AddSettings(const wire::Settings& settings, Builder& rows) {
   }
 }
 
+void AddHistory(const History& history, const table::Target& about, Builder& rows) {
+  const std::string directory = history.directory().value_or("");
+  for (const history::TableStatus& table : history.status().tables) {
+    if (table.pid != about.pid) continue;
+    rows.Add({{"table_name", table.table},
+              {"rows", table.rows},
+              {"files", table.files},
+              {"lost", table.lost},
+              {"problem", OrNull(history.status().problem)},
+              {"directory", directory}});
+  }
+}
+
 std::string Folded(const flame::Profile& profile, flame::StackId stack) {
   std::string text;
   for (const flame::FrameId id : profile.FramesOf(stack)) {
@@ -105,6 +118,8 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     AddTargets(state.targets, target, rows);
   } else if (table.name == "probing.config") {
     AddSettings(state.settings, rows);
+  } else if (table.name == "probing.history") {
+    AddHistory(state.history, *target, rows);
   } else if (table.name == "python.samples") {
     state.sampling.Look(static_cast<pid_t>(target->pid),
                         [&](const flame::Profile& profile) { AddSamples(profile, rows); });

@@ -2,6 +2,7 @@
 // answers. For query::Provider.
 #pragma once
 
+#include "daemon/history.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
 #include "table/rows.h"
@@ -13,6 +14,7 @@ namespace probing::daemon {
 struct DaemonState {
   const Targets& targets;
   const Sampling& sampling;
+  const History& history;
   const wire::Settings& settings;
 };
 

@@ -2,6 +2,7 @@
 // about them on a unix socket; started by `probing` when needed, gone when idle.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,8 +19,10 @@
 
 #include "base/clock.h"
 #include "daemon/api.h"
+#include "daemon/history.h"
 #include "daemon/log.h"
 #include "daemon/series.h"
+#include "history/worker.h"
 #include "observe/host/process_table.h"
 #include "observe/stacks/stack_tables.h"
 #include "query/worker.h"
@@ -56,6 +59,15 @@ Result<ScopedFd> TakeLock() {
     SleepUs(2000);
   }
   return fd;
+}
+
+// Each target takes some descriptors, and so does each query about it. The soft limit of 1024 is for
+// programs that use select().
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void TrimLog() {
@@ -101,6 +113,7 @@ int Run() {
     return static_cast<int>(lock.error().code);
   }
   TrimLog();
+  RaiseFileLimit();
   Result<wire::Listener> listener = wire::Listen("probingd");
   if (!listener.ok()) {
     Log(LogLevel::kError, listener.error().message);
@@ -117,7 +130,8 @@ int Run() {
   Targets targets(io, settings);
   Sampling sampling(io, targets);
   Series series(io, targets, settings);
-  Queries queries(io, targets, sampling, settings);
+  History history(io, targets, settings);
+  Queries queries(io, targets, sampling, history, settings);
   Daemon daemon{io, targets, sampling, queries, settings, MonotonicNs(), [&io] { io.stop(); }};
   server::Router router;
   AddRoutes(router, daemon);
@@ -126,6 +140,7 @@ int Run() {
   targets.Watch();
   sampling.Watch();
   series.Watch();
+  history.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -153,6 +168,7 @@ int main(int argc, char** argv) {
     sources.push_back(probing::observe::MakeProcessSource());
     return probing::query::RunWorker(std::move(sources));
   }
+  if (argc == 2 && std::strcmp(argv[1], "--history-worker") == 0) return probing::history::RunHistoryWorker();
   if (argc > 1) {
     std::fputs(
         "probingd has no options but --version: `probing` starts it when needed.\n"

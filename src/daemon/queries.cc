@@ -1,8 +1,6 @@
 #include "daemon/queries.h"
 
-#include <unistd.h>
-
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 
 #include "daemon/live_tables.h"
 #include "process/status.h"
+#include "table/history_files.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -24,11 +23,6 @@ std::string ViewDirectory() {
     return std::string(config) + "/probing";
   const char* home = std::getenv("HOME");
   return home != nullptr && *home == '/' ? std::string(home) + "/.config/probing" : "";
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 Result<query::FormatOptions> FormatOf(const server::Json& body) {
@@ -46,13 +40,18 @@ Result<query::FormatOptions> FormatOf(const server::Json& body) {
   return options;
 }
 
+bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
+  return history && !table::ListHistory(history->directory, {.pid = history->pid}).empty();
+}
+
 }  // namespace
 
-Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& sampling,
+Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
                  const wire::Settings& settings)
     : io_(io),
       targets_(targets),
       sampling_(sampling),
+      history_(history),
       settings_(settings),
       client_({.view_directory = ViewDirectory()}),
       threads_(kThreads) {}
@@ -63,10 +62,20 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     return Error{Code::kUsage, "a query needs sql", "POST {\"sql\": \"SELECT …\"}"};
   query::QueryRequest prepared;
   prepared.sql = sql->get<std::string>();
+  prepared.cancellation = std::make_shared<query::Cancellation>();
   ASSIGN_OR_RETURN(prepared.format, FormatOf(request.body));
   prepared.limits.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.query.timeout") * 1000);
   prepared.limits.memory_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.query.memory"));
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
+  // A directory that somebody kept has all that there is to know: nobody lives in it.
+  if (const auto directory = request.body.find("directory"); directory != request.body.end()) {
+    if (!directory->is_string() || !directory->get<std::string>().starts_with('/'))
+      return Error{Code::kUsage, "directory is an absolute path", ""};
+    prepared.history = {directory->get<std::string>(), std::nullopt};
+    return prepared;
+  }
+  if (const std::optional<std::string> directory = history_.directory())
+    prepared.history = {*directory, target ? std::optional<std::int64_t>(*target) : std::nullopt};
   const std::string host = HostName();
   bool known = false;
   for (const Target* each : targets_.Known()) {
@@ -75,9 +84,11 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     prepared.targets.push_back({.pid = each->pid, .rank = each->rank, .host = host, .selected = selected});
     prepared.targets.back().ring_fds = each->ring_fds;
   }
-  // What is read from outside needs no probe.
+  // What is read from outside needs no probe; what files have needs no process.
   if (target && !known) {
-    RETURN_IF_ERROR(process::ReadStatus(*target));
+    const Result<process::Status> status = process::ReadStatus(*target);
+    if (!status.ok() && !HasHistoryOf(prepared.history)) return status.error();
+    if (!status.ok()) return prepared;
     prepared.targets.push_back({.pid = *target, .rank = std::nullopt, .host = host, .selected = true});
   }
   prepared.provider = [this](const table::Table& table, const table::Target* about,
@@ -93,9 +104,28 @@ Result<table::Rows> Queries::Provide(const table::Table& table, const table::Tar
   // The daemon's own state belongs to its one thread.
   std::promise<Result<table::Rows>> promise;
   std::future<Result<table::Rows>> rows = promise.get_future();
-  asio::post(
-      io_, [&] { promise.set_value(DaemonRows({targets_, sampling_, settings_}, table, target, columns)); });
+  asio::post(io_, [&] {
+    promise.set_value(DaemonRows({targets_, sampling_, history_, settings_}, table, target, columns));
+  });
   return rows.get();
+}
+
+asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
+  // The request outlives the operation: even a cancelled one is waited for.
+  const auto start = [this, &request](auto handler) {
+    asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected())
+      slot.assign([cancellation = request.cancellation](asio::cancellation_type) { cancellation->Cancel(); });
+    asio::post(threads_, [this, &request, slot, handler = std::move(handler)]() mutable {
+      query::QueryAnswer answer = client_.Run(request);
+      asio::post(io_, [slot, handler = std::move(handler), answer = std::move(answer)]() mutable {
+        if (slot.is_connected()) slot.clear();
+        std::move(handler)(std::move(answer));
+      });
+    });
+  };
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(query::QueryAnswer)>(
+      start, asio::use_awaitable);
 }
 
 asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
@@ -103,10 +133,7 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
   co_await targets_.Refresh();
   Result<query::QueryRequest> prepared = Prepare(request, target);
   if (!prepared.ok()) co_return prepared.error();
-  query::QueryAnswer answer = co_await asio::co_spawn(
-      threads_,
-      [this, &prepared]() -> asio::awaitable<query::QueryAnswer> { co_return client_.Run(*prepared); },
-      asio::use_awaitable);
+  query::QueryAnswer answer = co_await Run(*prepared);
   if (answer.error) {
     const std::string hint = std::exchange(answer.error->hint, "");
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};

@@ -7,6 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include "daemon/history.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
 #include "query/client.h"
@@ -17,7 +18,7 @@ namespace probing::daemon {
 
 class Queries {
  public:
-  Queries(boost::asio::io_context& io, Targets& targets, const Sampling& sampling,
+  Queries(boost::asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
           const wire::Settings& settings);
 
   // POST /api/v1/query.
@@ -25,6 +26,8 @@ class Queries {
                                                          std::optional<pid_t> target);
 
  private:
+  // On a thread of the pool. When this is cancelled, so is the query.
+  boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
   Result<query::QueryRequest> Prepare(const server::Request& request, std::optional<pid_t> target);
   // Called on a thread of the pool, in the middle of a query.
   Result<table::Rows> Provide(const table::Table& table, const table::Target* target,
@@ -33,6 +36,7 @@ class Queries {
   boost::asio::io_context& io_;
   Targets& targets_;
   const Sampling& sampling_;
+  const History& history_;
   const wire::Settings& settings_;
   query::QueryClient client_;
   boost::asio::thread_pool threads_;  // that wait for workers, so that the daemon's own need not

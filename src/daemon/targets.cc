@@ -49,6 +49,15 @@ std::optional<std::int64_t> RankOf(pid_t pid) {
   return std::nullopt;
 }
 
+// The name of the job, for those who look at its history later.
+std::string JobOf(pid_t pid) {
+  for (const char* variable : {"PROBING_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID"}) {
+    const Result<std::string> text = process::StartupEnvironment(pid, variable);
+    if (text.ok() && !text->empty() && *text != "none") return *text;
+  }
+  return "local";
+}
+
 // The probe has just answered on another connection, so this does not take long.
 Result<ScopedFd> FetchRings(pid_t pid) {
   ASSIGN_OR_RETURN(const ScopedFd probe, wire::ConnectToProbe(pid));
@@ -99,6 +108,7 @@ Result<void> Targets::Attach(pid_t pid) {
   target->name = status.name;
   target->command = process::CommandLine(pid);
   target->rank = RankOf(pid);
+  target->job = JobOf(pid);
   target->link = std::move(link);
   target->link.OnGone([this, weak = std::weak_ptr(target)] {
     if (const TargetPtr gone = weak.lock()) asio::co_spawn(io_, Bury(gone), asio::detached);

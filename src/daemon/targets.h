@@ -41,6 +41,7 @@ struct Target {
   std::string python;                // "" while the process has none
   std::string how;                   // injected, preload, import
   std::optional<std::int64_t> rank;  // as its launcher says (RANK)
+  std::string job;                   // as its launcher says; "local" when nothing does
   std::int64_t started_ns = 0;
   std::uint64_t start_ticks = 0;
   std::chrono::steady_clock::time_point attached = std::chrono::steady_clock::now();

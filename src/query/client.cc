@@ -13,6 +13,9 @@ namespace {
 // How long a query waits for a worker that others use.
 constexpr std::int64_t kQueueMs = 60'000;
 
+// How soon one that waits notices that nobody wants it any more.
+constexpr std::int64_t kCancelLookMs = 100;
+
 SqlError FromError(const Error& error) { return {error.code, error.message, error.hint}; }
 
 }  // namespace
@@ -34,7 +37,7 @@ QueryAnswer QueryClient::Run(const QueryRequest& request, const Output& output) 
   // may. A fresh one is not tried again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     Result<std::unique_ptr<WorkerProcess>> worker =
-        Take(request.limits.memory_bytes, Deadline::AfterMs(kQueueMs));
+        Take(request.limits.memory_bytes, Deadline::AfterMs(kQueueMs), request.cancellation.get());
     if (!worker.ok()) {
       answer.error = FromError(worker.error());
       return answer;
@@ -49,7 +52,8 @@ QueryAnswer QueryClient::Run(const QueryRequest& request, const Output& output) 
 }
 
 Result<void> QueryClient::Warm(std::int64_t memory_bytes) {
-  ASSIGN_OR_RETURN(std::unique_ptr<WorkerProcess> worker, Take(memory_bytes, Deadline::AfterMs(kQueueMs)));
+  ASSIGN_OR_RETURN(std::unique_ptr<WorkerProcess> worker,
+                   Take(memory_bytes, Deadline::AfterMs(kQueueMs), nullptr));
   GiveBack(std::move(worker));
   return {};
 }
@@ -62,11 +66,15 @@ std::vector<std::int64_t> QueryClient::worker_pids() const {
 }
 
 // The memory limit of a worker cannot change: one that has another is ended.
-Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes,
-                                                         const Deadline& deadline) {
+Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes, const Deadline& deadline,
+                                                         const Cancellation* cancellation) {
   std::unique_lock lock(mutex_);
   const auto is_free = [this] { return busy_ < options_.max_workers || closing_; };
-  if (!changed_.wait_for(lock, std::chrono::nanoseconds(deadline.left_ns()), is_free)) {
+  const auto is_cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
+  while (!is_free() && !is_cancelled() && !deadline.passed())
+    changed_.wait_for(lock, std::chrono::milliseconds(kCancelLookMs), is_free);
+  if (is_cancelled()) return Error{Code::kFailed, CancelledError().message, ""};
+  if (!is_free()) {
     return Error{Code::kTimeout, "other queries are running, and none of them ended within a minute",
                  "try again later"};
   }

@@ -50,7 +50,8 @@ class QueryClient {
   std::vector<std::int64_t> worker_pids() const;
 
  private:
-  Result<std::unique_ptr<WorkerProcess>> Take(std::int64_t memory_bytes, const Deadline& deadline);
+  Result<std::unique_ptr<WorkerProcess>> Take(std::int64_t memory_bytes, const Deadline& deadline,
+                                              const Cancellation* cancellation);
   void GiveBack(std::unique_ptr<WorkerProcess> worker);
   void EndIdleWorkers();
 

@@ -103,6 +103,30 @@ TEST(Client, GiantValuesCostTheQueryAndNothingElse) {
   }
 }
 
+TEST(Client, AQueryThatNobodyWaitsForEnds) {
+  ClientOptions options = Options();
+  options.max_workers = 1;
+  QueryClient client(options);
+  QueryRequest endless = Ask("SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b");
+  endless.limits.timeout_ms = 600'000;
+  endless.cancellation = std::make_shared<Cancellation>();
+  QueryRequest queued = endless;  // behind the other, for which it would wait a minute
+  queued.cancellation = std::make_shared<Cancellation>();
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    queued.cancellation->Cancel();
+    endless.cancellation->Cancel();
+  });
+  QueryAnswer second;
+  std::thread other([&] { second = client.Run(queued); });
+  const QueryAnswer first = client.Run(endless);
+  canceller.join();
+  other.join();
+  EXPECT_EQ(Problem(first), "the query was cancelled");
+  EXPECT_EQ(Problem(second), "the query was cancelled");
+  EXPECT_EQ(client.Run(Ask("SELECT 1 AS a")).body, "a\r\n1\r\n");
+}
+
 TEST(Client, AWorkerThatDiesIsReplaced) {
   QueryClient client(Options());
   ASSERT_EQ(Problem(client.Run(Ask("SELECT 1"))), "");

@@ -19,6 +19,7 @@
 #include "query/scan_function.h"
 #include "query/schema.h"
 #include "query/sql_error.h"
+#include "query/stored_source.h"
 #include "table/source.h"
 #include "table/user_table.h"
 
@@ -43,6 +44,12 @@ class ResultSink {
   virtual Result<void> Write(duckdb_data_chunk chunk) = 0;
 };
 
+// What a query may see.
+struct Sight {
+  std::vector<table::Target> targets;
+  std::optional<table::HistoryScope> history;  // without one: rings only
+};
+
 struct Outcome {
   std::optional<SqlError> error;
   std::int64_t rows = 0;
@@ -56,8 +63,11 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  Outcome Execute(std::string_view sql, Sight sight, const Limits& limits, ResultSink& sink);
   Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
-                  ResultSink& sink);
+                  ResultSink& sink) {
+    return Execute(sql, Sight{std::move(targets), std::nullopt}, limits, sink);
+  }
 
   // Broken files of the view directory, for every answer.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -81,6 +91,8 @@ class Engine {
   Engine(const DuckDb& api, EngineOptions options);
   Result<void> Prepare();  // settings, function, tables, the user's views, lock
   Result<void> CreateTables();
+  Result<void> CreateViews(bool everywhere);
+  void EnsureGlobal(std::string_view sql);
   std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink,
                               std::int64_t& rows);
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
@@ -91,14 +103,16 @@ class Engine {
 
   const DuckDb& api_;
   EngineOptions options_;
+  HistoryReader history_;
   ScanCatalog catalog_;
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
+  bool has_global_ = false;
   bool is_broken_ = false;
-  std::vector<std::shared_ptr<const table::UserTable>> user_tables_;  // shared with their sources
-  std::vector<Metric> metrics_;                                       // that training_logs has columns for
+  std::vector<std::shared_ptr<table::UserTable>> user_tables_;  // shared with their sources
+  std::vector<Metric> metrics_;                                 // that training_logs has columns for
 };
 
 }  // namespace probing::query

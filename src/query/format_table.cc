@@ -1,6 +1,5 @@
 // The table for people.
 #include <algorithm>
-#include <numeric>
 
 #include "query/display_width.h"
 #include "query/format.h"
@@ -10,7 +9,9 @@ namespace {
 
 // Widths are decided by this many rows; later ones are cut to fit, or stand out.
 constexpr std::size_t kRowsForWidths = 1000;
-constexpr std::size_t kLeastWidth = 5;
+constexpr std::size_t kLeastWidth = 5;  // of texts; a number that is cut would be another one
+constexpr std::size_t kMostOfNumber = 24;
+constexpr std::size_t kGap = 1;  // "…" where columns were left out
 
 class TableWriter : public TextWriter {
  public:
@@ -40,7 +41,11 @@ class TableWriter : public TextWriter {
 
   void EndText() override {
     if (widths_.empty()) ShowWaiting();
-    buffer_ += "(" + std::to_string(count_) + (count_ == 1 ? " row)\n" : " rows)\n");
+    buffer_ += "(" + std::to_string(count_) + (count_ == 1 ? " row" : " rows");
+    if (shown_.size() < names_.size())
+      buffer_ +=
+          ", " + std::to_string(shown_.size()) + " of " + std::to_string(names_.size()) + " columns fit";
+    buffer_ += ")\n";
   }
 
   void ShowWaiting() {
@@ -51,33 +56,103 @@ class TableWriter : public TextWriter {
       for (const auto& row : waiting_) width = std::max(width, DisplayWidth(row[i]));
       widths_.push_back(width);
     }
-    Shrink();
+    Fit();
     ShowRow(titles);
-    for (std::size_t i = 0; i < widths_.size(); ++i) {
-      if (i > 0) buffer_ += "┼";
-      for (std::size_t j = 0; j < widths_[i] + 2; ++j) buffer_ += "─";
-    }
-    buffer_ += '\n';
+    ShowLine();
     for (const auto& row : waiting_) ShowRow(row);
     waiting_.clear();
   }
 
-  // Takes from the widest column until the line fits, but leaves something of each.
-  void Shrink() {
+  std::size_t LeastWidth(std::size_t column) const {
+    const std::size_t least = types_[column].is_number() ? kMostOfNumber : kLeastWidth;
+    return std::min(widths_[column], least);
+  }
+
+  // Which columns are shown, and how wide: all of them if they can be made to fit, otherwise as many
+  // as can, from both ends.
+  void Fit() {
+    for (std::size_t i = 0; i < widths_.size(); ++i) shown_.push_back(i);
     if (limit_ == 0) return;
-    const std::size_t frame = widths_.size() * 3 - 1;
-    std::size_t total = std::accumulate(widths_.begin(), widths_.end(), frame);
+    const auto least_total = [this] {
+      std::size_t total = 0;
+      for (std::size_t i = 0; i < widths_.size(); ++i) total += LeastWidth(i) + 3;
+      return total - 1;
+    };
+    if (!widths_.empty() && least_total() > limit_) ShowEnds();
+    Shrink();
+  }
+
+  void ShowEnds() {
+    shown_.clear();
+    std::size_t room = limit_ > kGap + 3 ? limit_ - (kGap + 3) + 1 : 0;
+    std::size_t left = 0;
+    std::size_t right = widths_.size();
+    while (left < right) {
+      // Two from the left for one from the right: what comes first is mostly what was asked for first.
+      const bool from_right = shown_.size() % 3 == 1;
+      const std::size_t column = from_right ? right - 1 : left;
+      const std::size_t needed = LeastWidth(column) + 3;
+      if (needed > room) break;
+      room -= needed;
+      shown_.push_back(column);
+      if (from_right)
+        --right;
+      else
+        ++left;
+    }
+    // Even one may be too wide: then it is cut, number or not.
+    if (shown_.empty()) shown_.push_back(0);
+    std::ranges::sort(shown_);
+  }
+
+  // Takes from the widest text until the line fits, but leaves something of each; when nothing but
+  // numbers is left to take from, from them.
+  void Shrink() {
+    std::size_t total = shown_.size() * 3 - 1 + (shown_.size() < widths_.size() ? kGap + 3 : 0);
+    for (const std::size_t column : shown_) total += widths_[column];
     while (total > limit_) {
-      const auto widest = std::ranges::max_element(widths_);
-      if (*widest <= kLeastWidth) return;
-      --*widest;
+      std::size_t widest = shown_[0];
+      for (const std::size_t column : shown_) {
+        if (Spare(column) > Spare(widest)) widest = column;
+      }
+      if (Spare(widest) == 0) break;
+      --widths_[widest];
       --total;
+    }
+    if (total > limit_ && shown_.size() == 1) {
+      const std::size_t excess = total - limit_;
+      std::size_t& width = widths_[shown_[0]];
+      width = width > excess ? width - excess : 1;
     }
   }
 
+  // What can be taken from a column, most from the widest.
+  std::size_t Spare(std::size_t column) const {
+    const std::size_t least = types_[column].is_number() ? kMostOfNumber : kLeastWidth;
+    return widths_[column] > least ? widths_[column] : 0;
+  }
+
+  // Where the columns that are not shown would be.
+  bool HasGapBefore(std::size_t place) const {
+    return place > 0 ? shown_[place] != shown_[place - 1] + 1 : shown_[0] != 0;
+  }
+  bool HasGapAtEnd() const { return !shown_.empty() && shown_.back() + 1 != names_.size(); }
+
+  void ShowLine() {
+    for (std::size_t place = 0; place < shown_.size(); ++place) {
+      if (place > 0) buffer_ += "┼";
+      if (HasGapBefore(place)) buffer_ += "───┼";
+      for (std::size_t j = 0; j < widths_[shown_[place]] + 2; ++j) buffer_ += "─";
+    }
+    if (HasGapAtEnd()) buffer_ += "┼───";
+    buffer_ += '\n';
+  }
+
   void ShowRow(const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const bool is_last = i + 1 == cells.size();
+    for (std::size_t place = 0; place < shown_.size(); ++place) {
+      const std::size_t i = shown_[place];
+      const bool is_last = place + 1 == shown_.size() && !HasGapAtEnd();
+      if (HasGapBefore(place)) buffer_ += " … │";
       const std::string cell = limit_ == 0 ? cells[i] : FitWidth(cells[i], widths_[i]);
       const std::size_t used = DisplayWidth(cell);
       const std::size_t padding = used < widths_[i] ? widths_[i] - used : 0;
@@ -88,12 +163,14 @@ class TableWriter : public TextWriter {
       if (!to_the_right && !is_last) buffer_.append(padding, ' ');
       if (!is_last) buffer_ += " │";
     }
+    if (HasGapAtEnd()) buffer_ += " …";
     buffer_ += '\n';
   }
 
   std::size_t limit_;
   std::vector<std::vector<std::string>> waiting_;
-  std::vector<std::size_t> widths_;
+  std::vector<std::size_t> widths_;  // of all columns
+  std::vector<std::size_t> shown_;   // columns
   std::uint64_t count_ = 0;
 };
 

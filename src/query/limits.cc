@@ -44,4 +44,6 @@ SqlError RowLimitError(const Limits& limits) {
   return error;
 }
 
+SqlError CancelledError() { return {Code::kFailed, "the query was cancelled", ""}; }
+
 }  // namespace probing::query

@@ -17,5 +17,6 @@ struct Limits {
 SqlError OutOfMemoryError(const Limits& limits, std::string_view details);
 SqlError TimeLimitError(const Limits& limits);
 SqlError RowLimitError(const Limits& limits);
+SqlError CancelledError();  // nobody reads it, but an answer needs one
 
 }  // namespace probing::query

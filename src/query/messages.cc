@@ -47,6 +47,24 @@ bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>&
   return true;
 }
 
+void PutHistory(Packer& packer, const std::optional<table::HistoryScope>& history) {
+  packer.Put(history.has_value());
+  if (!history) return;
+  packer.Put(history->directory).Put(history->pid.has_value()).Put(history->pid.value_or(0));
+}
+
+bool GetHistory(Unpacker& unpacker, std::optional<table::HistoryScope>& history) {
+  bool is_there = false;
+  bool has_pid = false;
+  std::int64_t pid = 0;
+  if (!unpacker.Get(is_there)) return false;
+  if (!is_there) return true;
+  history.emplace();
+  if (!unpacker.Get(history->directory) || !unpacker.Get(has_pid) || !unpacker.Get(pid)) return false;
+  if (has_pid) history->pid = pid;
+  return true;
+}
+
 }  // namespace
 
 std::string Encode(const OpenMessage& message) {
@@ -62,6 +80,7 @@ std::string Encode(const QueryMessage& message) {
   Packer packer;
   packer.Put(message.sql).Put(message.format.format).Put(message.format.width);
   PutLimits(packer, message.limits);
+  PutHistory(packer, message.history);
   packer.Put(message.has_provider).Put(static_cast<std::uint64_t>(message.targets.size()));
   for (const table::Target& target : message.targets) PutTarget(packer, target);
   return packer.Take();
@@ -72,8 +91,8 @@ bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedF
   std::uint64_t target_count = 0;
   if (!unpacker.Get(message.sql) || !unpacker.Get(message.format.format) ||
       !unpacker.Get(message.format.width) || !GetLimits(unpacker, message.limits) ||
-      !unpacker.Get(message.has_provider) || !unpacker.Get(target_count) ||
-      target_count > unpacker.rest().size()) {
+      !GetHistory(unpacker, message.history) || !unpacker.Get(message.has_provider) ||
+      !unpacker.Get(target_count) || target_count > unpacker.rest().size()) {
     return false;
   }
   message.targets.resize(target_count);

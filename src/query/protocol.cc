@@ -84,6 +84,16 @@ Result<Header> ReceiveHeader(int socket, std::vector<ScopedFd>& files, const Dea
 
 }  // namespace
 
+Result<bool> AwaitFrame(int socket, int wake_fd, const Deadline& deadline) {
+  while (true) {
+    pollfd waiting[] = {{socket, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+    const int ready = poll(waiting, 2, deadline.left_ms());
+    if (ready > 0) return waiting[1].revents == 0;
+    if (ready == 0 && deadline.passed()) return Error{Code::kTimeout, "no answer in time", ""};
+    if (ready < 0 && errno != EINTR) return ErrnoError("poll");
+  }
+}
+
 Result<void> SendFrame(int socket, FrameType type, std::string_view payload, const std::vector<int>& files) {
   const Header header{type, static_cast<std::uint32_t>(files.size()), payload.size()};
   if (files.empty()) {

@@ -19,14 +19,16 @@
 namespace probing::query {
 
 enum class FrameType : std::uint32_t {
-  kOpen = 1,    // to the worker, first: OpenMessage
-  kFiles,       // to the worker: descriptors of the targets of the next query
-  kQuery,       // to the worker: QueryMessage
-  kRows,        // to the worker: answers kNeed
-  kReady = 16,  // from the worker: empty, or why it cannot work
-  kNeed,        // from the worker: NeedMessage
-  kData,        // from the worker: bytes of the answer
-  kEnd,         // from the worker: EndMessage
+  kOpen = 1,       // to the worker, first: OpenMessage
+  kFiles,          // to the worker: descriptors of the targets of the next query
+  kQuery,          // to the worker: QueryMessage
+  kRows,           // to the worker: answers kNeed
+  kHistory,        // to the history worker: history::StateMessage
+  kReady = 16,     // from the worker: empty, or why it cannot work
+  kNeed,           // from the worker: NeedMessage
+  kData,           // from the worker: bytes of the answer
+  kEnd,            // from the worker: EndMessage
+  kHistoryStatus,  // from the history worker: history::StatusMessage
 };
 
 inline constexpr std::size_t kMaxFrameBytes = 512UL << 20;
@@ -43,6 +45,9 @@ Result<void> SendFrame(int socket, FrameType type, std::string_view payload,
                        const std::vector<int>& files = {});
 Result<Frame> ReceiveFrame(int socket, const Deadline& deadline);
 
+// Waits until a frame begins, or until `wake_fd` (-1 for none) is readable: then false.
+Result<bool> AwaitFrame(int socket, int wake_fd, const Deadline& deadline);
+
 struct OpenMessage {
   std::int64_t memory_bytes = 0;
   std::string view_directory;
@@ -53,6 +58,7 @@ struct QueryMessage {  // the targets' descriptors came before, in this order
   Limits limits;
   bool has_provider = false;
   std::vector<table::Target> targets;
+  std::optional<table::HistoryScope> history;
 };
 struct NeedMessage {
   std::string table;

@@ -1,5 +1,9 @@
 #include "query/request.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <array>
 
 namespace probing::query {
@@ -30,6 +34,18 @@ Result<Format> ParseFormat(std::string_view name) {
     all += (all.empty() ? "" : ", ") + std::string(format.name);
   }
   return Error{Code::kUsage, "there is no format " + std::string(name), "formats: " + all};
+}
+
+Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Cancellation::Cancel() {
+  const std::uint64_t one = 1;
+  (void)!write(event_.get(), &one, sizeof(one));
+}
+
+bool Cancellation::cancelled() const {
+  pollfd event{event_.get(), POLLIN, 0};
+  return poll(&event, 1, 0) > 0;
 }
 
 const char* ContentType(Format format) {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/scoped_fd.h"
 #include "query/limits.h"
 #include "query/sql_error.h"
 #include "table/rows.h"
@@ -44,12 +46,26 @@ using Output = std::function<Result<void>(std::string_view)>;
 using Provider = std::function<Result<table::Rows>(const table::Table& table, const table::Target* target,
                                                    const std::vector<std::size_t>& columns)>;
 
+// Tells a query that nobody waits for its answer any more. Thread-safe.
+class Cancellation {
+ public:
+  Cancellation();
+  void Cancel();
+  bool cancelled() const;
+  int fd() const { return event_.get(); }  // readable from then on
+
+ private:
+  ScopedFd event_;
+};
+
 struct QueryRequest {
   std::string sql;
   FormatOptions format;
   Limits limits;
   std::vector<table::Target> targets;
+  std::optional<table::HistoryScope> history;  // also rows that are in files only
   Provider provider;
+  std::shared_ptr<Cancellation> cancellation;  // shared with whoever may cancel; null when nobody may
 };
 
 struct QueryAnswer {

@@ -76,7 +76,7 @@ duckdb_type EngineType(Type type) {
 
 void Bind(duckdb_bind_info info) {
   const DuckDb& api = LoadedDuckDb();
-  const ScanCatalog& catalog = *static_cast<const ScanCatalog*>(api.bind_get_extra_info(info));
+  ScanCatalog& catalog = *static_cast<ScanCatalog*>(api.bind_get_extra_info(info));
   duckdb_value name_value = api.bind_get_parameter(info, 0);
   duckdb_value everywhere = api.bind_get_parameter(info, 1);
   char* name = api.get_varchar(name_value);
@@ -95,6 +95,7 @@ void Bind(duckdb_bind_info info) {
     api.bind_set_error(info, problem.c_str());
     return;
   }
+  catalog.CountScan(data->source->table().name);
   data->columns = table::SqlColumns(data->source->table());
   for (const table::Column& column : data->columns) {
     duckdb_logical_type type = api.create_logical_type(EngineType(column.type));
@@ -137,6 +138,8 @@ void Init(duckdb_init_info info) {
   for (const table::Target& target : data.scope->targets) {
     if (data.everywhere || target.selected) request.targets.push_back(&target);
   }
+  request.history = data.scope->history;
+  if (request.history && data.everywhere) request.history->pid.reset();
   if (const auto time = data.scope->time.find(state->table); time != data.scope->time.end())
     request.time = time->second;
   Result<std::vector<table::Part>> parts = data.source->Parts(request);

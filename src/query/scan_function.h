@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ namespace probing::query {
 // What one query may see. Shared by the engine and the scans of that query.
 struct Scope {
   std::vector<table::Target> targets;
+  std::optional<table::HistoryScope> history;
   std::map<std::string, table::TimeRange, std::less<>> time;  // by table, where the query says so
 
   // A target that cannot be read does not spoil the answer about the others.
@@ -45,11 +47,16 @@ class ScanCatalog {
   const std::shared_ptr<Scope>& scope() const { return scope_; }
   // Tables of the schema `system` that were found by their last name only (see engine.cc).
   std::set<std::string>& by_last_name() { return by_last_name_; }
+  // How many scans of each table were bound since StartCounting().
+  void StartCounting() { bound_.clear(); }
+  const std::map<std::string, std::size_t, std::less<>>& bound() const { return bound_; }
+  void CountScan(std::string_view table) { ++bound_[std::string(table)]; }
 
  private:
   std::map<std::string, std::shared_ptr<table::Source>, std::less<>> sources_;
   std::shared_ptr<Scope> scope_;
   std::set<std::string> by_last_name_;
+  std::map<std::string, std::size_t, std::less<>> bound_;
 };
 
 // REQUIRES: `catalog` outlives the database.

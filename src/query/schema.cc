@@ -56,17 +56,17 @@ std::string ViewStatement(const table::Table& table, bool everywhere, std::strin
   return "CREATE OR REPLACE VIEW " + name + " AS " + sql;
 }
 
-std::vector<std::string> SchemaStatements() {
-  std::vector<std::string> statements{"ATTACH ':memory:' AS global"};
+std::vector<std::string> SchemaStatements(bool everywhere) {
+  std::vector<std::string> statements;
   std::set<std::string> schemas;
-  for (const table::Table* table : table::AllTables()) schemas.emplace(table::SchemaOf(table->name));
-  for (const std::string& schema : schemas) {
-    statements.push_back("CREATE SCHEMA IF NOT EXISTS global." + QuoteName(schema));
-    if (schema != "system") statements.push_back("CREATE SCHEMA IF NOT EXISTS memory." + QuoteName(schema));
-  }
   for (const table::Table* table : table::AllTables()) {
-    statements.push_back(ViewStatement(*table, true));
-    if (HasOwnSchema(*table)) statements.push_back(ViewStatement(*table, false));
+    if (everywhere || HasOwnSchema(*table)) schemas.emplace(table::SchemaOf(table->name));
+  }
+  for (const std::string& schema : schemas)
+    statements.push_back(std::string("CREATE SCHEMA IF NOT EXISTS ") + (everywhere ? "global." : "memory.") +
+                         QuoteName(schema));
+  for (const table::Table* table : table::AllTables()) {
+    if (everywhere || HasOwnSchema(*table)) statements.push_back(ViewStatement(*table, everywhere));
   }
   return statements;
 }

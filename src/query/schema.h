@@ -10,9 +10,9 @@
 
 namespace probing::query {
 
-// Statements that make every declared table known: as `schema.table` for the selected targets and as
+// Statements that make every declared table known: as `schema.table` for the selected targets, or as
 // `global.schema.table` for all of them.
-std::vector<std::string> SchemaStatements();
+std::vector<std::string> SchemaStatements(bool everywhere);
 
 // The same for one table that a job made, and how it is forgotten.
 std::vector<std::string> CreateStatements(const table::Table& table);

@@ -71,18 +71,25 @@ void RunFile(const DuckDb& api, duckdb_connection connection, const std::string&
   }
 }
 
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> paths;
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok()) return paths;  // most users have none
+  for (const std::string& name : *names) {
+    if (name.ends_with(".sql") && !name.starts_with(".")) paths.push_back(directory + "/" + name);
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
 }  // namespace
+
+bool HasUserViews(const std::string& directory) { return !FilesIn(directory).empty(); }
 
 std::vector<std::string> LoadUserViews(const DuckDb& api, duckdb_connection connection,
                                        const std::string& directory) {
   std::vector<std::string> warnings;
-  Result<std::vector<std::string>> names = ListDirectory(directory);
-  if (!names.ok()) return warnings;  // most users have none
-  std::ranges::sort(*names);
-  for (const std::string& name : *names) {
-    if (name.ends_with(".sql") && !name.starts_with("."))
-      RunFile(api, connection, directory + "/" + name, warnings);
-  }
+  for (const std::string& path : FilesIn(directory)) RunFile(api, connection, path, warnings);
   return warnings;
 }
 

@@ -8,6 +8,8 @@
 
 namespace probing::query {
 
+bool HasUserViews(const std::string& directory);
+
 // Runs every CREATE VIEW and CREATE MACRO of `directory`/*.sql, in the order of the names. Anything
 // else in a file and anything that fails is left out and reported; the rest of the file still runs.
 std::vector<std::string> LoadUserViews(const DuckDb& api, duckdb_connection connection,

@@ -170,7 +170,9 @@ class Worker {
       const std::unique_ptr<FormatWriter> writer = MakeFormatWriter(
           *engine_, message.format,
           [](std::string_view bytes) { return SendFrame(kWorkerSocket, FrameType::kData, bytes); });
-      Outcome outcome = engine_->Execute(message.sql, std::move(message.targets), message.limits, *writer);
+      Outcome outcome =
+          engine_->Execute(message.sql, Sight{std::move(message.targets), std::move(message.history)},
+                           message.limits, *writer);
       end.error = std::move(outcome.error);
       end.rows = outcome.rows;
       end.warnings = std::move(outcome.warnings);

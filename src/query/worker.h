@@ -13,7 +13,8 @@ namespace probing::query {
 
 inline constexpr int kWorkerSocket = 3;
 
-// Serves queries from descriptor 3 until the other side closes it; returns the exit code.
+// Serves queries from descriptor 3 until the other side closes it, then ends the process: it does
+// not return.
 // `sources` produce the live tables that are read from outside; all others that are live are asked
 // for through the connection. REQUIRES: a fresh process, with nothing in it that it could lose.
 int RunWorker(std::vector<std::shared_ptr<table::Source>> sources);

@@ -1,17 +1,12 @@
 #include "query/worker_process.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <cstring>
 
-#include "query/worker.h"
+#include "query/spawn.h"
 #include "table/registry.h"
-
-extern char** environ;
 
 namespace probing::query {
 namespace {
@@ -20,65 +15,14 @@ constexpr std::int64_t kStartTimeoutMs = 20'000;
 // The worker stops a query itself when its time is over; this is for the one that it cannot stop.
 constexpr std::int64_t kGraceMs = 1000;
 
-// Closed when the scope ends.
-class SpawnActions {
- public:
-  SpawnActions() { posix_spawn_file_actions_init(&actions_); }
-  ~SpawnActions() { posix_spawn_file_actions_destroy(&actions_); }
-  posix_spawn_file_actions_t* get() { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-};
-
-// Signals are as a fresh program expects them, whatever probingd does with its own.
-class SpawnAttributes {
- public:
-  SpawnAttributes() {
-    posix_spawnattr_init(&attributes_);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    sigset_t all;
-    sigfillset(&all);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~SpawnAttributes() { posix_spawnattr_destroy(&attributes_); }
-  posix_spawnattr_t* get() { return &attributes_; }
-
- private:
-  posix_spawnattr_t attributes_;
-};
-
-Result<pid_t> Spawn(const std::string& program, const std::vector<std::string>& arguments, int socket) {
-  std::vector<char*> argv{const_cast<char*>("probingd")};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  SpawnActions actions;
-  SpawnAttributes attributes;
-  posix_spawn_file_actions_addopen(actions.get(), 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(actions.get(), socket, kWorkerSocket);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, program.c_str(), actions.get(), attributes.get(), argv.data(), environ);
-  if (error != 0) return ErrnoError("start the query worker " + program, error);
-  return pid;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const std::string& program,
                                                             const std::vector<std::string>& arguments,
                                                             const OpenMessage& open) {
-  int sockets[2] = {-1, -1};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return ErrnoError("socketpair");
-  ScopedFd ours(sockets[0]);
-  ScopedFd theirs(sockets[1]);
-  // dup2 onto itself would leave the descriptor marked close-on-exec.
-  if (theirs.get() == kWorkerSocket) theirs.Reset(fcntl(theirs.get(), F_DUPFD_CLOEXEC, kWorkerSocket + 1));
-  ASSIGN_OR_RETURN(const pid_t pid, Spawn(program, arguments, theirs.get()));
-  theirs.Reset();
-  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(pid, std::move(ours), open.memory_bytes));
+  ASSIGN_OR_RETURN(Spawned spawned, SpawnWorker(program, arguments));
+  std::unique_ptr<WorkerProcess> worker(
+      new WorkerProcess(spawned.pid, std::move(spawned.socket), open.memory_bytes));
   RETURN_IF_ERROR(SendFrame(worker->socket_.get(), FrameType::kOpen, Encode(open)));
   Result<Frame> ready = ReceiveFrame(worker->socket_.get(), Deadline::AfterMs(kStartTimeoutMs));
   if (!ready.ok())
@@ -100,8 +44,8 @@ Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
     }
   }
   if (!files.empty()) RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
-  QueryMessage message{request.sql, request.format, request.limits, request.provider != nullptr,
-                       request.targets};
+  QueryMessage message{request.sql,     request.format, request.limits, request.provider != nullptr,
+                       request.targets, request.history};
   return SendFrame(socket_.get(), FrameType::kQuery, Encode(message));
 }
 
@@ -132,7 +76,14 @@ WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output
   if (!SendQuery(request).ok()) return Fate::kNeverBegan;
   bool has_begun = false;
   while (true) {
-    Result<Frame> frame = ReceiveFrame(socket_.get(), deadline);
+    // There is nothing left to ask for: killing it is the fastest way to give its memory and time back.
+    const int wake_fd = request.cancellation != nullptr ? request.cancellation->fd() : -1;
+    const Result<bool> goes_on = AwaitFrame(socket_.get(), wake_fd, deadline);
+    if (goes_on.ok() && !*goes_on) {
+      answer.error = CancelledError();
+      return Fate::kEnded;
+    }
+    Result<Frame> frame = goes_on.ok() ? ReceiveFrame(socket_.get(), deadline) : goes_on.error();
     if (!frame.ok()) {
       if (!has_begun && frame.error().code == Code::kNotFound && idle_since_ns != 0) return Fate::kNeverBegan;
       answer.error = HowItEnded(request, frame.error());

@@ -56,6 +56,7 @@ void Scan::ListBlocks() {
     const std::uint64_t at = lane.entry.offset + sizeof(LaneHeader) + slot * sizeof(BlockHeader);
     const auto state = source_->Get<std::uint64_t>(at + offsetof(BlockHeader, state));
     const std::uint64_t number = state >> kBlockNumberShift;
+    if (number % options_.share.count != options_.share.index) continue;
     if (number >= first && (state & kBlockRowsMask) != 0) pending_.push_back(Block{number, slot});
   }
   std::sort(pending_.begin(), pending_.end(),

@@ -21,6 +21,12 @@ struct Cursor {
   std::uint64_t missed = 0;  // rows overwritten before they were read
 };
 
+// One of several scans that read a table together: each takes every count-th block.
+struct Share {
+  std::uint32_t index = 0;
+  std::uint32_t count = 1;
+};
+
 struct ScanOptions {
   std::vector<std::uint32_t> columns;  // which, in the order of the batch
   // Blocks without a row in this range (both ends included) are left out. Rows outside it can
@@ -29,6 +35,7 @@ struct ScanOptions {
   std::int64_t max_time_ns = std::numeric_limits<std::int64_t>::max();
   // Only rows behind it; moves along with every batch, so that no row ever comes twice. Borrowed.
   Cursor* cursor = nullptr;
+  Share share;  // when it is not the only one, what the cursor has missed means nothing
 };
 
 struct ScanStats {

@@ -59,6 +59,15 @@ constexpr std::array kDrops{
     Column{"dropped", kInt64, "rows", "rows that were never stored, because memory was short"},
 };
 
+constexpr std::array kHistory{
+    Column{"table_name", kString, "", "name of the table"},
+    Column{"rows", kInt64, "rows", "rows that were written to files"},
+    Column{"files", kInt64, "", "files they are in"},
+    Column{"lost", kInt64, "rows", "rows that were overwritten before they could be written"},
+    Column{"problem", kString, "", "why the last file could not be written; NULL when it could"},
+    Column{"directory", kString, "", "where the files are"},
+};
+
 constexpr std::array kOverhead{
     Column{"part", kString, "", "what of Probing ran in the target"},
     Column{"calls", kInt64, "", "how often"},
@@ -78,6 +87,8 @@ constexpr std::array kTables{
     Table{"probing.columns", Kind::kLive, Origin::kDaemon, "columns of all tables", kColumnsColumns, "",
           About::kHost},
     Table{"probing.drops", Kind::kLive, Origin::kDaemon, "rows that each table has and has lost", kDrops},
+    Table{"probing.history", Kind::kLive, Origin::kDaemon,
+          "what is written to files (probing.retention_days)", kHistory},
     Table{"probing.overhead", Kind::kLive, Origin::kDaemon, "what Probing costs the target", kOverhead},
 };
 

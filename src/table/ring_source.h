@@ -2,23 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
-#include "ring/reader.h"
+#include "ring/scan.h"
+#include "ring/schema.h"
+#include "table/ring_batch.h"
 #include "table/source.h"
 
 namespace probing::table {
 
-Type FromRing(ring::ColumnType type);
-ring::ColumnType ToRing(Type type);
-
 // What a declared table is for the ring's writer.
 std::vector<ring::Column> RingColumns(const Table& table);
 
-// With a descriptor of its own: a Reader is for one thread.
-Result<ring::Reader> OpenRing(const ScopedFd& fd);
+// The rows of one ring, in one part or, when they are many, in several that can be read side by side.
+// `start`: only the rows behind it; null for all. REQUIRES: `table` outlives the parts.
+std::vector<Part> RingParts(const Table& table, const Target& target,
+                            const std::shared_ptr<const ScopedFd>& fd,
+                            const std::shared_ptr<const ScanRequest>& request,
+                            const std::shared_ptr<const ring::Cursor>& start = nullptr);
 
-// REQUIRES: `table` outlives the source. Columns are matched by name; what a ring has not got, and
-// what cannot be the declared type, is NULL.
+// REQUIRES: `table` outlives the source.
 std::unique_ptr<Source> MakeRingSource(const Table& table);
 
 // probing.drops: what each table in the rings has, and what it has lost.

@@ -39,10 +39,17 @@ struct TimeRange {
   std::int64_t to_ns = std::numeric_limits<std::int64_t>::max();
 };
 
+// Files with rows that are, or were, in rings (history_files.h).
+struct HistoryScope {
+  std::string directory;
+  std::optional<std::int64_t> pid;  // only rows about this process
+};
+
 struct ScanRequest {
   std::vector<std::size_t> columns;  // indexes into Table::columns; the others cost nothing
   TimeRange time;
   std::vector<const Target*> targets;  // outlive the cursors
+  std::optional<HistoryScope> history;
 };
 
 // Memory for one column of a batch. Values by type: int64_t (also timestamps, in ns), double,

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "ring/reader.h"
 #include "table/registry.h"
+#include "table/ring_pool.h"
 #include "table/ring_source.h"
 #include "table/rows.h"
 
@@ -60,16 +60,20 @@ bool UserTable::operator==(const UserTable& other) const {
          });
 }
 
-std::vector<std::shared_ptr<const UserTable>> FindUserTables(const std::vector<Target>& targets) {
+bool IsUserTableName(const std::string& lower) {
   static const std::set<std::string> declared = DeclaredNames();
+  return !declared.contains(lower) && !IsReserved(SchemaOf(lower)) && IsUtf8(lower);
+}
+
+std::vector<std::shared_ptr<UserTable>> FindUserTables(const std::vector<Target>& targets) {
   std::map<std::string, std::shared_ptr<UserTable>> found;
   for (const Target& target : targets) {
     for (const auto& fd : target.ring_fds) {
-      Result<ring::Reader> reader = OpenRing(*fd);
+      const Result<RingLease> reader = LeaseRing(*fd);
       if (!reader.ok()) continue;  // a scan of its tables says why
-      for (const ring::TableInfo& info : reader->Tables()) {
+      for (const ring::TableInfo& info : reader.value()->Tables()) {
         const std::string lower = LowerCase(info.name);
-        if (declared.contains(lower) || IsReserved(SchemaOf(lower)) || !IsUtf8(info.name)) continue;
+        if (!IsUserTableName(lower)) continue;
         if (!found.contains(lower) && found.size() == kMaxTables) continue;
         auto& table = found[lower];
         if (table == nullptr) table = std::make_shared<UserTable>(lower);
@@ -79,7 +83,7 @@ std::vector<std::shared_ptr<const UserTable>> FindUserTables(const std::vector<T
       }
     }
   }
-  std::vector<std::shared_ptr<const UserTable>> tables;
+  std::vector<std::shared_ptr<UserTable>> tables;
   for (auto& [name, table] : found) tables.push_back(std::move(table));
   return tables;
 }

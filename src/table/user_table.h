@@ -35,7 +35,10 @@ class UserTable {
 
 // The undeclared tables in the targets' rings: those of one name are one table, which has the
 // columns of all of them. Names that differ from a declared one by case only are left out.
-std::vector<std::shared_ptr<const UserTable>> FindUserTables(const std::vector<Target>& targets);
+std::vector<std::shared_ptr<UserTable>> FindUserTables(const std::vector<Target>& targets);
+
+// Whether a table of a job may have this name, which is in lower case.
+bool IsUserTableName(const std::string& lower);
 
 std::string LowerCase(std::string_view text);  // of ASCII letters, which is how SQL compares names
 

@@ -42,6 +42,14 @@ constexpr std::array kSettings{
             "how much memory one query may take"},
     Setting{"probing.query.rows", kDaemon, kCount, "1000000", 1, 1 << 30, "",
             "how many rows the answer to a query may have"},
+    Setting{"probing.retention_days", kDaemon, kCount, "0", 0, 36500, "",
+            "how many days rows are kept in files, too; 0 keeps them in memory only"},
+    Setting{"probing.retention_bytes", kDaemon, kBytes, "10737418240", 1 << 20, 1125899906842624.0, "",
+            "how large these files may become together; then the oldest go"},
+    Setting{"probing.data_dir", kDaemon, kPath, "", 0, 0, "",
+            "where these files are; by default ~/.local/share/probing"},
+    Setting{"probing.history.interval", kDaemon, kSeconds, "60", 0.1, 3600, "",
+            "how long a row may wait until it is written to a file"},
     Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",
             "what probingd writes to its log"},
 };
@@ -101,6 +109,8 @@ std::string ExpectedForm(const Setting& setting) {
              ", as in 65536, 64KB or 1MB";
     case kCount:
       return "a number from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum);
+    case kPath:
+      return "an absolute path";
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
@@ -156,6 +166,12 @@ std::optional<std::string> CanonicalWords(std::string_view choices, std::string_
   return canonical;
 }
 
+std::optional<std::string> CanonicalPath(std::string_view text) {
+  if (!text.empty() && text.front() != '/') return std::nullopt;
+  while (text.size() > 1 && text.back() == '/') text.remove_suffix(1);
+  return std::string(text);
+}
+
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -196,6 +212,7 @@ Result<std::string> CanonicalValue(const Setting& setting, std::string_view text
   const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
                                            : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
                                            : setting.type == kWords  ? CanonicalWords(setting.choices, text)
+                                           : setting.type == kPath   ? CanonicalPath(text)
                                                                      : CanonicalNumber(setting, text);
   if (value) return *value;
   return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + std::string(text) + "\"",
