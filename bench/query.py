@@ -143,9 +143,9 @@ class Ours:
 
     def memory(self) -> dict[str, float]:
         found = {}
-        for pid in harness.daemons([harness.BIN]):
-            is_worker = b"--query-worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            name = "query worker" if is_worker else "probingd"
+        workers = harness.query_workers([harness.BIN])
+        for pid in workers | harness.daemons([harness.BIN]):
+            name = "query worker" if pid in workers else "probingd"
             found[f"MB of {name}"] = int(harness.proc_status(pid, "VmRSS").split()[0]) / 1024
         return found
 

@@ -117,7 +117,7 @@ def from_rows(rows, format):
     for i in range(len(rows.columns)):
         values = [row[i] for row in rows]
         gaps = rows.types[i] == "BIGINT" and None in values  # as floats large ones would change
-        fits = gaps and all(value is None or abs(value) < 2**63 for value in values)
+        fits = gaps and all(value is None or -(2**63) <= value < 2**63 for value in values)
         columns[i] = pandas.array(values, dtype="Int64") if fits else values
     frame = pandas.DataFrame(columns)
     frame.columns = rows.columns
