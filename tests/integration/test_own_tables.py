@@ -30,7 +30,7 @@ INSIDE = "SELECT * FROM python.memory WHERE blocks IS NOT NULL ORDER BY timestam
 
 
 def test_the_interpreters_memory_is_a_series(probing: Cli, target: StartTarget, python: str) -> None:
-    job = target("sleep", python=python)
+    job = target("tables", "nothing", PACKAGE, python=python)
     probing("-t", job.pid, "inject").expect(0)
     probing("-t", job.pid, "config", "probing.python.memory_interval=0.1").expect(0)
     seen = wait_until(
