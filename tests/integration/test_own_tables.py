@@ -34,7 +34,7 @@ def test_the_interpreters_memory_is_a_series(probing: Cli, target: StartTarget, 
     probing("-t", job.pid, "inject").expect(0)
     probing("-t", job.pid, "config", "probing.python.memory_interval=0.1").expect(0)
     seen = wait_until(
-        lambda: (r := rows(probing, INSIDE, job.pid))[2:] and r, 10, "rows come again and again"
+        lambda: (r := rows(probing, INSIDE, job.pid))[2:] and r, 30, "rows come again and again"
     )
     kernel = Path(f"/proc/{job.pid}/statm").read_text().split()
     page = os.sysconf("SC_PAGESIZE")
@@ -56,7 +56,7 @@ def test_counting_objects_of_a_large_heap_is_left_out(probing: Cli, target: Star
     probing("-t", job.pid, "eval", "import sys; sys.kept = [[] for _ in range(300000)]").expect(0)
     probing("-t", job.pid, "config", "probing.python.memory_interval=0.1").expect(0)
     large = "SELECT gc_objects FROM python.memory WHERE blocks > 300000"
-    found = wait_until(lambda: rows(probing, large, job.pid), 10, "a row about the large heap")
+    found = wait_until(lambda: rows(probing, large, job.pid), 30, "a row about the large heap")
     assert {row["gc_objects"] for row in found} == {None}
 
 
@@ -84,28 +84,28 @@ def test_what_the_framework_says_about_gpus_is_in_it(
     job = target("tables", "nothing", PACKAGE, "import torch.cuda", PYTHONPATH=str(tmp_path))
     probing("-t", job.pid, "inject").expect(0)
     probing("-t", job.pid, "config", "probing.python.memory_interval=0.1").expect(0)
-    wait_until(lambda: rows(probing, INSIDE, job.pid), 10, "rows without a GPU")
+    wait_until(lambda: rows(probing, INSIDE, job.pid), 30, "rows without a GPU")
     assert rows(probing, INSIDE, job.pid)[0]["gpu_allocated"] is None
     probing("-t", job.pid, "eval", "import torch.cuda; torch.cuda._initialized = True").expect(0)
     sql = "SELECT DISTINCT gpu_allocated AS a, gpu_reserved AS r FROM python.memory WHERE gpu_allocated > 0"
-    assert wait_until(lambda: rows(probing, sql, job.pid), 10, "rows with one") == [{"a": 201, "r": 2001}]
+    assert wait_until(lambda: rows(probing, sql, job.pid), 30, "rows with one") == [{"a": 201, "r": 2001}]
     job.expect_unharmed()
 
 
 def test_memory_rows_stop_when_they_are_not_wanted(probing: Cli, target: StartTarget) -> None:
     job = target("sleep")
     probing("-t", job.pid, "inject").expect(0)
-    wait_until(lambda: rows(probing, INSIDE, job.pid), 10, "a first row")
+    wait_until(lambda: rows(probing, INSIDE, job.pid), 30, "a first row")
     settings = ("probing.python.hooks=gc", "probing.python.memory_interval=0.05")
     hooks = "SELECT calls FROM probing.overhead WHERE part = 'hooks'"
     [looks] = rows(probing, hooks, job.pid)
     probing("-t", job.pid, "config", *settings).expect(0)
     count = "SELECT count(*) AS n FROM python.memory WHERE blocks IS NOT NULL"
-    wait_until(lambda: rows(probing, hooks, job.pid) != [looks], 10, "the change has arrived")
+    wait_until(lambda: rows(probing, hooks, job.pid) != [looks], 30, "the change has arrived")
     before = rows(probing, count, job.pid)
     outside = "SELECT count(*) AS n FROM python.memory WHERE blocks IS NULL"
     seen = rows(probing, outside, job.pid)[0]["n"]
-    wait_until(lambda: rows(probing, outside, job.pid)[0]["n"] > seen, 10, "another row from outside")
+    wait_until(lambda: rows(probing, outside, job.pid)[0]["n"] > seen, 30, "another row from outside")
     assert rows(probing, count, job.pid) == before
 
 
@@ -160,10 +160,10 @@ class Ending:
             "ends", PACKAGE, how, PROBING_LIBRARY=str(harness.BIN / "libprobing.so"), GO=str(self.go)
         )
         watched = "SELECT 1 FROM system.cpu"
-        wait_until(lambda: rows(probing, watched, self.job.pid), 10, "it is watched")
+        wait_until(lambda: rows(probing, watched, self.job.pid), 30, "it is watched")
 
     def event(self, sql: str = "SELECT * FROM crash.events") -> dict[str, Any]:
-        return wait_until(lambda: rows(self.probing, sql, self.job.pid), 10, "its end is noticed")[0]
+        return wait_until(lambda: rows(self.probing, sql, self.job.pid), 30, "its end is noticed")[0]
 
 
 def test_an_uncaught_exception_is_why_a_target_ended(
@@ -203,7 +203,7 @@ def test_a_killed_target_leaves_the_stacks_it_was_last_seen_with(
 ) -> None:
     ending = Ending(probing, target, tmp_path, "wait")
     # One look at it, at least: those come with the rows of the system's tables.
-    wait_until(lambda: len(rows(probing, "SELECT 1 FROM system.cpu", ending.job.pid)) >= 2, 10, "two looks")
+    wait_until(lambda: len(rows(probing, "SELECT 1 FROM system.cpu", ending.job.pid)) >= 2, 30, "two looks")
     ending.job.process.send_signal(signal.SIGKILL)
     ending.job.process.wait()
     assert ending.event()["last_step"] == 17
@@ -226,11 +226,11 @@ def test_a_target_that_ends_at_once_has_its_row_too(probing: Cli, tmp_path: Path
     assert job.stdout is not None and job.stdout.readline() == b"1\n"
     # Listed means that it has said hello; no second has to pass.
     listed = f"SELECT 1 FROM probing.targets WHERE pid = {job.pid} AND state = 'live'"
-    wait_until(lambda: rows(probing, listed), 10, "it is known")
+    wait_until(lambda: rows(probing, listed), 30, "it is known")
     job.kill()
     job.communicate()
     ended = f"SELECT 1 FROM crash.events WHERE pid = {job.pid}"
-    wait_until(lambda: rows(probing, ended), 10, "its end is noticed")
+    wait_until(lambda: rows(probing, ended), 30, "its end is noticed")
 
 
 # ── the queries of the documents ─────────────────────────────────────────────────────────────

@@ -82,7 +82,7 @@ def test_the_cpp_example_has_a_table(probing: Cli, target: StartTarget, plugin: 
     job = target("tables", "nothing", PACKAGE, code, PROBING_LIBRARY=LIBRARY, **environment)
     if way == "inject":
         probing("-t", job.pid, "inject").expect(0)
-    wait_until(lambda: harness.probe_socket(job.pid), 10, "there is a probe")
+    wait_until(lambda: harness.probe_socket(job.pid), 30, "there is a probe")
     assert loaded(probing, job.pid, "2**63 - 1, 0.25, '😀 a shard with a long name'.encode()") == "1"
     assert loaded(probing, job.pid, "-1, float('nan'), None") == "1"
     sql = "SELECT number, wait_ms, shard, pid FROM loader.batches ORDER BY timestamp_ns"
