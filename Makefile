@@ -37,6 +37,8 @@ bench: build ## What we promise about cost, measured beside other tools
 	@tools/install_deps.sh bench
 	@$(VENV)/python bench/inject.py
 	@$(VENV)/python bench/sampling.py
+	@cmake --build build/release --target ring_bench
+	@$(VENV)/python bench/query.py
 
 .PHONY: e2e
 e2e: build ## The web page and flame graphs in a real browser (installs chromium); pictures in build/e2e

@@ -1,6 +1,6 @@
 // What a row costs to write and a column to read, next to a plain copy of the same bytes.
 //
-//   cmake --preset release -Wno-dev -DPROBING_BENCH=ON && cmake --build build/release --target ring_bench
+//   cmake --build build/release --target ring_bench && build/release/bin/ring_bench
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -5,36 +5,11 @@ import json
 import os
 import socket
 import subprocess
-import sys
 
-from . import _library
+from . import _library, _rows
 from ._errors import QueryError
 
 VERSION_HEADER = "Probing-Version"
-FRAMES = ("pandas", "polars", "pyarrow")
-
-
-class Rows(list):
-    """The rows of an answer, as tuples; ``columns`` are their names and ``types`` their SQL types."""
-
-    def __init__(self, columns, rows):
-        list.__init__(self, [tuple(row) for row in rows])
-        self.columns = [column["name"] for column in columns]
-        self.types = [column.get("type") for column in columns]
-
-    def to_dicts(self):
-        return [dict(zip(self.columns, row)) for row in self]
-
-    def column(self, name):
-        at = self.columns.index(name)
-        return [row[at] for row in self]
-
-    def __repr__(self):
-        lines = ["  ".join(self.columns)]
-        lines += ["  ".join("NULL" if value is None else str(value) for value in row) for row in self[:20]]
-        if len(self) > 20:
-            lines.append("… %d rows" % len(self))
-        return "\n".join(lines)
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -59,11 +34,14 @@ class Connection(object):
         """Runs one SQL statement. The answer is a pandas or polars DataFrame or a pyarrow Table when
         the program has imported one of these (the first in this order), else Rows. ``format`` asks
         for one: "pandas", "polars", "pyarrow" or "rows"."""
+        wanted = _rows.wanted_format(format)
         body = {"sql": sql}
         if self.target is not None:
             body["target"] = self.target
+        if _rows.needs_arrow(wanted):
+            return _rows.from_arrow(self._fetch("POST", "/api/v1/query", dict(body, format="arrow")), wanted)
         answer = self._ask("POST", "/api/v1/query", body)
-        return as_frame(Rows(answer["columns"], answer["rows"]), format)
+        return _rows.from_rows(_rows.Rows(answer["columns"], answer["rows"]), wanted)
 
     def eval(self, code, timeout=None):
         """Runs Python code in the target; returns the answer's fields as a dict."""
@@ -73,20 +51,27 @@ class Connection(object):
         return self._ask("POST", "/api/v1/eval", body)
 
     def _ask(self, method, path, body):
+        text = self._fetch(method, path, body)
         try:
-            status, text = self._exchange(method, path, body)
+            return json.loads(text.decode("utf-8"))
+        except ValueError:
+            raise QueryError("probingd answered something that is not JSON") from None
+
+    def _fetch(self, method, path, body):
+        """The bytes of the answer; a failure is a QueryError."""
+        try:
+            status, content = self._exchange(method, path, body)
         except OSError:
             _start_daemon()
-            status, text = self._exchange(method, path, body)
+            status, content = self._exchange(method, path, body)
+        if status == 200:
+            return content
         try:
-            answer = json.loads(text)
-        except ValueError:
+            error = json.loads(content.decode("utf-8"))["error"]
+        except (ValueError, KeyError):
             raise QueryError("probingd answered %s with something that is not JSON" % status) from None
-        error = answer.get("error")
-        if error:
-            hint = error.get("hint")
-            raise QueryError(error.get("message", "failed") + (" (%s)" % hint if hint else ""))
-        return answer
+        hint = error.get("hint")
+        raise QueryError(error.get("message", "failed") + (" (%s)" % hint if hint else ""))
 
     def _exchange(self, method, path, body):
         from . import __version__
@@ -96,7 +81,7 @@ class Connection(object):
             headers = {"Content-Type": "application/json", VERSION_HEADER: __version__}
             connection.request(method, path, json.dumps(body), headers)
             response = connection.getresponse()
-            return response.status, response.read().decode("utf-8")
+            return response.status, response.read()
         finally:
             connection.close()
 
@@ -118,24 +103,3 @@ def _start_daemon():
         subprocess.check_output([program, "status"], stderr=subprocess.STDOUT, env=environment, timeout=15)
     except (OSError, subprocess.SubprocessError) as error:
         raise QueryError("probingd does not run and could not be started: %s" % error) from None
-
-
-def as_frame(rows, format=None):
-    if format is None:
-        format = next((name for name in FRAMES if name in sys.modules), "rows")
-    if format == "rows":
-        return rows
-    if format == "pandas":
-        import pandas
-
-        return pandas.DataFrame.from_records(list(rows), columns=rows.columns)
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(rows.columns)}
-    if format == "polars":
-        import polars
-
-        return polars.DataFrame(columns, strict=False)
-    if format == "pyarrow":
-        import pyarrow
-
-        return pyarrow.table(columns)
-    raise ValueError("format is pandas, polars, pyarrow or rows, not %r" % (format,))

@@ -11,11 +11,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
 #include "cli/installation.h"
+#include "cli/output.h"
 #include "wire/contract.h"
 #include "wire/rendezvous.h"
 
@@ -30,6 +32,7 @@ constexpr int kHttpOk = 200;
 struct HttpAnswer {
   int status = 0;
   std::string body;
+  std::vector<std::string> warnings;
 };
 
 std::optional<ScopedFd> ConnectOnce() {
@@ -88,6 +91,17 @@ Result<void> ReadMore(int fd, std::string& buffer, const std::optional<Deadline>
   return {};
 }
 
+std::vector<std::string> WarningsIn(std::string_view head) {
+  std::vector<std::string> warnings;
+  const std::string name = "\r\n" + std::string(wire::kWarningHeader) + ": ";
+  for (std::size_t at = head.find(name); at != std::string_view::npos; at = head.find(name, at + 1)) {
+    const std::size_t begin = at + name.size();
+    const Json text = Json::parse(head.substr(begin, head.find("\r\n", begin) - begin), nullptr, false);
+    if (text.is_string()) warnings.push_back(text.get<std::string>());
+  }
+  return warnings;
+}
+
 Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
@@ -106,6 +120,7 @@ Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
   if (!valid) return Error{Code::kFailed, "probingd answered something that is not HTTP", ""};
   while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(ReadMore(fd, buffer, deadline));
   answer.body = buffer.substr(end + 4, size_bytes);
+  answer.warnings = WarningsIn(head);
   return answer;
 }
 
@@ -143,6 +158,7 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
     ASSIGN_OR_RETURN(fd, ConnectOrStart());
     ASSIGN_OR_RETURN(answer, Exchange(fd.get(), method, path, body, patience));
   }
+  for (const std::string& warning : answer.warnings) PrintAside("probing: warning: " + warning + "\n");
   if (answer.status == kHttpOk) return std::move(answer.body);
   const Json json = Json::parse(answer.body, nullptr, false);
   const auto error = json.is_object() ? json.find("error") : json.end();

@@ -1,6 +1,9 @@
 #include "daemon/live_tables.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <string_view>
@@ -83,6 +86,24 @@ void AddHistory(const History& history, const table::Target& about, Builder& row
   }
 }
 
+// This host; others will be beside it when many hosts are one job.
+void AddNodes(const Targets& targets, Builder& rows) {
+  std::string address;
+  for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
+    const std::string path = directory + "/probingd.sock";
+    if (address.empty() && access(path.c_str(), F_OK) == 0) address = "unix:" + path;
+  }
+  std::array<char, 256> host{};
+  (void)gethostname(host.data(), host.size() - 1);
+  rows.Add({{"host", OrNull(host.data())},
+            {"node", address},
+            {"state", std::string("up")},
+            {"version", std::string(PROBING_VERSION)},
+            {"ranks", static_cast<std::int64_t>(targets.live())},
+            {"last_seen", WallNs()},
+            {"clock_error_ms", 0.0}});
+}
+
 std::string Folded(const flame::Profile& profile, flame::StackId stack) {
   std::string text;
   for (const flame::FrameId id : profile.FramesOf(stack)) {
@@ -120,6 +141,8 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     AddSettings(state.settings, rows);
   } else if (table.name == "probing.history") {
     AddHistory(state.history, *target, rows);
+  } else if (table.name == "cluster.nodes") {
+    AddNodes(state.targets, rows);
   } else if (table.name == "python.samples") {
     state.sampling.Look(static_cast<pid_t>(target->pid),
                         [&](const flame::Profile& profile) { AddSamples(profile, rows); });

@@ -1,11 +1,16 @@
 #include "daemon/queries.h"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
 #include <future>
 
+#include "base/file.h"
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"
@@ -23,6 +28,25 @@ std::string ViewDirectory() {
     return std::string(config) + "/probing";
   const char* home = std::getenv("HOME");
   return home != nullptr && *home == '/' ? std::string(home) + "/.config/probing" : "";
+}
+
+// Changes whenever a file there does.
+std::string DescribeViews(const std::string& directory) {
+  std::string text;
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok()) return text;
+  for (const std::string& name : *names) {
+    struct stat info{};
+    if (!name.ends_with(".sql") || stat((directory + "/" + name).c_str(), &info) != 0) continue;
+    text += name + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+            std::to_string(info.st_mtim.tv_nsec) + "\n";
+  }
+  return text;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 Result<query::FormatOptions> FormatOf(const server::Json& body) {
@@ -54,6 +78,7 @@ Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& samplin
       history_(history),
       settings_(settings),
       client_({.view_directory = ViewDirectory()}),
+      views_(DescribeViews(ViewDirectory())),
       threads_(kThreads) {}
 
 Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target) {
@@ -128,9 +153,18 @@ asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& requ
       start, asio::use_awaitable);
 }
 
+// Workers read them once, when they start.
+void Queries::NoticeNewViews() {
+  std::string views = DescribeViews(ViewDirectory());
+  if (views == views_) return;
+  views_ = std::move(views);
+  client_.Renew();
+}
+
 asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
                                                          std::optional<pid_t> target) {
   co_await targets_.Refresh();
+  NoticeNewViews();
   Result<query::QueryRequest> prepared = Prepare(request, target);
   if (!prepared.ok()) co_return prepared.error();
   query::QueryAnswer answer = co_await Run(*prepared);
@@ -138,7 +172,8 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
     const std::string hint = std::exchange(answer.error->hint, "");
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
   }
-  co_return server::Content{query::ContentType(prepared->format.format), std::move(answer.body)};
+  co_return server::Content{query::ContentType(prepared->format.format), std::move(answer.body),
+                            std::move(answer.warnings)};
 }
 
 }  // namespace probing::daemon

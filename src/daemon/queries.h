@@ -33,12 +33,15 @@ class Queries {
   Result<table::Rows> Provide(const table::Table& table, const table::Target* target,
                               const std::vector<std::size_t>& columns);
 
+  void NoticeNewViews();
+
   boost::asio::io_context& io_;
   Targets& targets_;
   const Sampling& sampling_;
   const History& history_;
   const wire::Settings& settings_;
   query::QueryClient client_;
+  std::string views_;                 // the files with views of the user's own, as they were seen last
   boost::asio::thread_pool threads_;  // that wait for workers, so that the daemon's own need not
 };
 

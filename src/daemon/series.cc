@@ -14,6 +14,8 @@
 
 #include "daemon/log.h"
 #include "observe/host/crash_event.h"
+#include "observe/host/last_words.h"
+#include "observe/host/process_table.h"
 #include "process/status.h"
 
 namespace probing::daemon {
@@ -35,13 +37,22 @@ Series::Series(asio::io_context& io, Targets& targets, const wire::Settings& set
   }
 }
 
-void Series::Watch() { asio::co_spawn(io_, Tick(), asio::detached); }
+void Series::Watch() {
+  // At once, so that also a target which ends soon is seen to end.
+  targets_.OnHello([this] { LookForTargets(); });
+  asio::co_spawn(io_, Tick(), asio::detached);
+}
 
 asio::awaitable<void> Series::Tick() {
   while (true) {
     LookForTargets();
     const double interval_s = settings_.GetNumber("probing.system.interval");
-    if (interval_s > 0) (void)host_.Tick();
+    if (interval_s > 0) {
+      (void)host_.Tick();
+      for (const auto& [identity, about] : known_) {
+        if (about != nullptr && !about->ended) about->stacks->Look();
+      }
+    }
     asio::steady_timer timer(io_, std::chrono::milliseconds(static_cast<std::int64_t>(
                                       (interval_s > 0 ? interval_s : kLookSeconds) * 1000)));
     co_await timer.async_wait(kAwait);
@@ -83,20 +94,21 @@ Result<void> Series::Begin(const Target& target) {
   ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(target.pid));
   about->name = status.name;
   about->command = target.command;
-  about->started_ns = target.started_ns;
+  about->started_ns = observe::StartedWallNs(target.start_ticks);
+  about->stacks.emplace(target.pid);
   ASSIGN_OR_RETURN(about->arena, ring::Arena::Create({.max_memory = kMaxBytes}));
   RETURN_IF_ERROR(host_.Add(target.pid, *about->arena, {.python_memory = true}));
   observe::ExitWatcherOptions options;
   options.connector = connector_ ? &*connector_ : nullptr;
   if (Result<observe::ExitWatcher> watcher = observe::ExitWatcher::Watch(target.pid, options); watcher.ok()) {
     about->exit.emplace(std::move(*watcher));
-    asio::co_spawn(io_, AwaitEnd(about), asio::detached);
+    asio::co_spawn(io_, AwaitEnd(about, {target.pid, target.start_ticks}), asio::detached);
   }
   known_[{target.pid, target.start_ticks}] = about;
   return Show(target, *about->arena);
 }
 
-asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about) {
+asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about, Identity identity) {
   if (about->exit->fd() >= 0) {
     asio::posix::stream_descriptor ended(io_, dup(about->exit->fd()));
     (void)co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, kAwait);
@@ -106,11 +118,24 @@ asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about) {
     asio::steady_timer timer(io_, std::chrono::milliseconds(100));
     co_await timer.async_wait(kAwait);
   }
+  about->ended = true;
+  WriteEnd(*about, identity, *how);
+}
+
+void Series::WriteEnd(About& about, const Identity& identity, const observe::HowItEnded& how) {
   observe::EndedTarget target;
-  target.cmdline = about->command;
-  target.name = about->name;
-  target.started_ns = about->started_ns;
-  if (const Result<void> written = observe::WriteCrashEvent(*about->arena, *how, target); !written.ok()) {
+  target.cmdline = about.command;
+  target.name = about.name;
+  target.started_ns = about.started_ns;
+  for (const Target* known : targets_.Known()) {
+    if (Identity(known->pid, known->start_ticks) != identity) continue;
+    observe::LastWords words = observe::ReadLastWords(known->ring_fds);
+    target.last_step = words.step;
+    target.exception = std::move(words.exception);
+  }
+  Result<void> written = observe::WriteCrashEvent(*about.arena, how, target);
+  if (written.ok()) written = about.stacks->Write(*about.arena);
+  if (!written.ok()) {
     Log(LogLevel::kWarn, "how " + target.name + " ended was not written: " + written.error().message);
   }
 }

@@ -15,6 +15,7 @@
 #include "observe/host/exit_watcher.h"
 #include "observe/host/host_series.h"
 #include "observe/host/proc_connector.h"
+#include "observe/stacks/last_stacks.h"
 #include "ring/arena.h"
 #include "wire/settings.h"
 
@@ -32,6 +33,8 @@ class Series {
   struct About {
     std::unique_ptr<ring::Arena> arena;
     std::optional<observe::ExitWatcher> exit;
+    std::optional<observe::LastStacks> stacks;
+    bool ended = false;
     std::string name;
     std::string command;
     std::int64_t started_ns = 0;
@@ -39,7 +42,8 @@ class Series {
 
   boost::asio::awaitable<void> Tick();
   // Waits for the end of a process and writes down how it was.
-  boost::asio::awaitable<void> AwaitEnd(std::shared_ptr<About> about);
+  boost::asio::awaitable<void> AwaitEnd(std::shared_ptr<About> about, Identity identity);
+  void WriteEnd(About& about, const Identity& identity, const observe::HowItEnded& how);
   void LookForTargets();
   Result<void> Begin(const Target& target);
   // Lets queries about the target read the arena.

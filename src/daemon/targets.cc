@@ -134,6 +134,7 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
     Log(LogLevel::kWarn, "no rows from target " + std::to_string(target->pid) + ": " + rings.error().message);
   }
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
+  if (on_hello_) on_hello_();
 }
 
 asio::awaitable<void> Targets::Bury(TargetPtr target) {

@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,6 +67,9 @@ class Targets {
   // Follows the user's own socket directories from now on.
   void Watch();
 
+  // Called whenever a target has said hello and its rings are here. One callback.
+  void OnHello(std::function<void()> callback) { on_hello_ = std::move(callback); }
+
   // Another memory file with rows about this target, if it is still the one that was meant.
   void AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd);
 
@@ -92,6 +96,7 @@ class Targets {
 
   boost::asio::io_context& io_;
   const wire::Settings& settings_;
+  std::function<void()> on_hello_;
   std::map<pid_t, TargetPtr> targets_;
   std::map<std::string, pid_t> pid_by_path_;  // so that a known probe is not woken by every look
 };

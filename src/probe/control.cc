@@ -22,6 +22,7 @@
 #include "probing/probing.h"
 #include "pyapi/evaluator.h"
 #include "pyapi/hooks.h"
+#include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
@@ -37,7 +38,7 @@ constexpr std::size_t kMaxClients = 48;
 constexpr std::int64_t kInterruptGraceMs = 300;  // for KeyboardInterrupt to do its work
 constexpr std::int64_t kReleaseMs = 2000;
 constexpr std::int64_t kForkDelayUs = 50'000;
-constexpr std::int64_t kFirstLookMs = 100;  // when we came uninvited; else kSoonMs
+constexpr std::int64_t kFirstLookMs = 25;  // when we came uninvited; else kSoonMs
 constexpr std::int64_t kSoonMs = 10;
 constexpr std::int64_t kLookEveryMs = 500;
 constexpr std::int64_t kSeldomMs = 60'000;
@@ -93,6 +94,8 @@ class Control {
   void QueueEvaluation(const Client& client, const Message& request, pyapi::Work work);
   void StartNextEvaluation();
   void LookAfterHooks();
+  void LookAfterMemory();
+  void SendOverhead(const Client& client, const Message& request);
   Message Leave(std::uint32_t id);
   int NextDeadlineMs() const;
   void StopEvaluation(std::string_view reason);
@@ -107,9 +110,11 @@ class Control {
   std::optional<Pending> pending_;  // under way
   std::deque<Pending> queue_;       // behind it
   std::int64_t evaluations_ = 0;
+  std::int64_t turns_ = 0;  // of Serve()
   wire::Settings settings_;
   std::int64_t look_every_ms_ = ThisOrigin() == Origin::kInjected ? kFirstLookMs : kSoonMs;
   Deadline look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
+  std::optional<Deadline> next_memory_;  // nothing while there are no hooks
   bool leaving_ = false;
   bool released_ = false;
 };
@@ -132,6 +137,8 @@ bool Control::Serve() {
     std::erase_if(clients_, [](const auto& client) { return client->gone(); });
     if (fds[0].revents != 0) Accept();
     LookAfterHooks();
+    LookAfterMemory();
+    ++turns_;
   }
   for (const auto& client : clients_) client->Close();
   CloseOwn(listener_.socket);
@@ -193,6 +200,7 @@ void Control::Handle(Client& client, const Message& request) {
     return QueueEvaluation(client, request,
                            {Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output});
   }
+  if (verb == "live" && request.Get("table") == "probing.overhead") return SendOverhead(client, request);
   if (verb == "live") {
     Work work{Work::Kind::kLive, std::string(request.Get("table"))};
     for (const auto& [key, value] : request.fields()) {
@@ -239,6 +247,18 @@ void Control::SendRings(const Client& client, const Message& request) {
   Send(client.fd(), answer, *file);
 }
 
+// Answered here: what the probe costs must be seen also when the GIL is held.
+void Control::SendOverhead(const Client& client, const Message& request) {
+  std::vector<std::string> columns;
+  for (const auto& [key, value] : request.fields()) {
+    if (key == "column") columns.push_back(value);
+  }
+  const pyapi::Cost own{.calls = turns_, .total_ns = ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
+  const Result<std::string> rows = pyapi::EncodeOverhead(columns, own, StartedNs());
+  Send(client.fd(),
+       rows.ok() ? Message(request.id()).Set("rows", *rows) : Message::Failure(request.id(), rows.error()));
+}
+
 Message Control::Hello(std::uint32_t id) const {
   const pyapi::PythonApi* python = pyapi::FindPython();
   Message answer(id);
@@ -261,15 +281,21 @@ Message Control::Status(std::uint32_t id) const {
 Message Control::Configure(const Message& request) {
   constexpr std::string_view kSet = "set:";
   wire::Settings changed = settings_;  // all or nothing
+  bool any = false;
   for (const auto& [key, value] : request.fields()) {
     if (!key.starts_with(kSet)) continue;
     if (auto set = changed.Set(std::string_view(key).substr(kSet.size()), value); !set.ok()) {
       return Message::Failure(request.id(), set.error());
     }
+    any = true;
   }
   settings_ = std::move(changed);
   pyapi::Recorder::SetLimits(LimitsOf(settings_));
   FollowForks(settings_.GetFlag("probing.nested"));
+  if (any) {  // now, and not when it would have been time
+    look_after_hooks_ = Deadline::AfterMs(0);
+    next_memory_.reset();
+  }
   Message answer(request.id());
   for (const auto& [setting, value] : settings_.all()) answer.Set(setting->name, value);
   return answer;
@@ -314,8 +340,27 @@ void Control::LookAfterHooks() {
   (void)evaluator_.Start({Work::Kind::kHooks, wanted});
 }
 
+// Adds a row to python.memory now and then. It waits for the hooks, whose setting names it.
+void Control::LookAfterMemory() {
+  const std::string_view wanted = settings_.Get("probing.python.hooks");
+  if (leaving_ || wanted.find("memory") == std::string_view::npos ||
+      !pyapi::Hooks::Run(std::string(wanted))) {
+    next_memory_.reset();
+    return;
+  }
+  const auto interval_ms =
+      static_cast<std::int64_t>(settings_.GetNumber("probing.python.memory_interval") * 1000);
+  if (!next_memory_) next_memory_ = Deadline::AfterMs(0);
+  if (!next_memory_->passed() || evaluator_.busy()) return;
+  next_memory_ = Deadline::AfterMs(interval_ms);
+  const pyapi::PythonApi* python = pyapi::FindPython();
+  if (python != nullptr && python->Usable()) (void)evaluator_.Start({Work::Kind::kMemory});
+}
+
 int Control::NextDeadlineMs() const {
   int next_ms = look_after_hooks_.left_ms();
+  // While work is under way its end wakes us.
+  if (next_memory_ && !evaluator_.busy()) next_ms = std::min(next_ms, next_memory_->left_ms());
   if (pending_.has_value()) next_ms = std::min(next_ms, pending_->deadline.left_ms());
   for (const Pending& waiting : queue_) next_ms = std::min(next_ms, waiting.deadline.left_ms());
   return next_ms;
@@ -363,7 +408,8 @@ void Control::OnEvaluationDone() {
   std::optional<pyapi::Evaluation> done = evaluator_.Collect();
   if (!done.has_value()) return;
   // Our own, or one that was answered before it ended.
-  if (done->kind == Work::Kind::kHooks || !pending_.has_value()) return StartNextEvaluation();
+  const bool is_own = done->kind == Work::Kind::kHooks || done->kind == Work::Kind::kMemory;
+  if (is_own || !pending_.has_value()) return StartNextEvaluation();
   if (done->kind == Work::Kind::kLive) {
     AnswerPending(done->rows.ok() ? Message(pending_->id).Set("rows", *done->rows)
                                   : Message::Failure(pending_->id, done->rows.error()));

@@ -11,6 +11,7 @@
 #include "pyapi/hooks.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
+#include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 #include "pyapi/run_source.h"
 
@@ -30,6 +31,20 @@ std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std:
   return std::string(text, static_cast<std::size_t>(size));
 }
 
+Part PartOf(Work::Kind kind) {
+  switch (kind) {
+    case Work::Kind::kEvaluate:
+      return Part::kEvaluations;
+    case Work::Kind::kLive:
+      return Part::kLive;
+    case Work::Kind::kHooks:
+      return Part::kHooks;
+    case Work::Kind::kMemory:
+      return Part::kMemory;
+  }
+  return Part::kEvaluations;
+}
+
 }  // namespace
 
 Result<void> Evaluator::Start(Work work) {
@@ -41,6 +56,7 @@ Result<void> Evaluator::Start(Work work) {
   if (api_ == nullptr) return Error{Code::kFailed, "there is no Python in this process", ""};
   if (!api_->Usable())
     return Error{Code::kFailed, "Python is starting up or shutting down in this process", ""};
+  wants_hooks_.store(work.kind == Work::Kind::kHooks && !work.text.empty() && work.text != "none");
   work_ = std::move(work);
   result_ = Evaluation{};
   started_ns_ = MonotonicNs();
@@ -57,6 +73,7 @@ Result<void> Evaluator::Start(Work work) {
 bool Evaluator::TakeOver(Work work) {
   State expected = State::kWaiting;
   if (!state_.compare_exchange_strong(expected, State::kChanging)) return false;
+  wants_hooks_.store(false);
   work_ = std::move(work);
   started_ns_ = MonotonicNs();
   state_.store(State::kWaiting);
@@ -68,7 +85,19 @@ void* Evaluator::RunThread(void* self) {
   return nullptr;
 }
 
+// Before the work itself and without being bound to it: whoever comes meanwhile waits for one step.
+void Evaluator::LoadHooks() {
+  bool more = true;
+  while (more && wants_hooks_.load() && state_.load() != State::kAbandoned) {
+    const Gil gil(*api_);
+    if (!gil) return;
+    const Measured measured(Part::kHooks);
+    more = Hooks::LoadSome(*api_);
+  }
+}
+
 void Evaluator::Run() {
+  LoadHooks();
   {
     const Gil gil(*api_);
     if (!BeginRunning()) {
@@ -100,10 +129,12 @@ bool Evaluator::BeginRunning() {
 }
 
 void Evaluator::DoWork() {
+  const Measured measured(PartOf(work_.kind));
   if (work_.kind == Work::Kind::kHooks) {
     (void)Hooks::Configure(*api_, work_.text);
     return;
   }
+  if (work_.kind == Work::Kind::kMemory) return Hooks::WriteMemory(*api_);
   if (!PrepareHelpers()) {
     result_.raised = true;
     result_.traceback = "the probe's own Python code does not compile here\n";
@@ -256,6 +287,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   }
   if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
   const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
+  if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
   if (api_ == nullptr || nothing_there) {
     Recorder::Close(Recorder::Users::kNone);
     return Left::kNothing;
@@ -276,7 +308,9 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 void Evaluator::CloseRecorder() {
   using enum Recorder::Users;
   function_left_ = FunctionsAlive();
-  Recorder::Close(!function_left_ ? kNone : (api_->HasGil() ? kOutside : kInside));
+  // Native code needs no GIL to be inside.
+  const bool may_be_inside = !api_->HasGil() || NativeCodeHasTables();
+  Recorder::Close(!function_left_ ? kNone : (may_be_inside ? kInside : kOutside));
 }
 
 void* Evaluator::ReleaseThread(void* self) {

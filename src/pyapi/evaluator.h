@@ -24,6 +24,7 @@ struct Work {
     kEvaluate,  // run `text`
     kLive,      // make the table `text`, its columns `columns`
     kHooks,     // have the hooks `text` in place, and let them look at new imports
+    kMemory,    // add a row to python.memory
   };
   Kind kind = Kind::kEvaluate;
   std::string text;
@@ -83,6 +84,7 @@ class Evaluator {
   static void* InterruptThread(void* self);
   static void* ReleaseThread(void* self);
   void Run();
+  void LoadHooks();
   bool BeginRunning();
   void DoWork();
   bool PrepareHelpers();
@@ -95,6 +97,7 @@ class Evaluator {
   const int wake_fd_;
   const PythonApi* api_ = nullptr;
   std::atomic<State> state_{State::kIdle};
+  std::atomic<bool> wants_hooks_{false};  // as long as nobody took the thread over
   pthread_t thread_{};
   Work work_;
   std::int64_t started_ns_ = 0;

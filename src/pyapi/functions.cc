@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pyapi/cells.h"
+#include "pyapi/overhead.h"
 
 namespace probing::pyapi {
 namespace {
@@ -14,6 +15,7 @@ constexpr int kFirstWithFastcall = 307;  // 3.6 has one that nobody was to use
 
 std::atomic<int> alive{0};
 std::atomic<bool> made{false};
+std::atomic<bool> native_code{false};
 const PythonApi* python = nullptr;  // set before the first function exists
 
 void OnFunctionGone(PyObject*) { alive.fetch_sub(1); }
@@ -26,7 +28,7 @@ bool RaiseTooMany(const TableHandle& table, std::ptrdiff_t count) {
 }
 
 // A hot path: no lock, and no allocation for values of the usual types.
-PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
+PyObject* AppendValues(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
   const PythonApi& api = *python;
   auto* table = static_cast<TableHandle*>(api.PyCapsule_GetPointer(self, kCapsuleName));
   const std::vector<ring::Column>& columns = table->columns();
@@ -42,6 +44,15 @@ PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t coun
   const ring::WriteStatus status = table->Write(cells, static_cast<std::uint32_t>(count));
   PyObject* answer = status == ring::WriteStatus::kWritten ? api._Py_TrueStruct : api._Py_FalseStruct;
   api.Py_IncRef(answer);
+  return answer;
+}
+
+PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
+  if (!Overhead::CountRow()) [[likely]]
+    return AppendValues(self, values, count);
+  const std::int64_t begun_ns = MonotonicNs();
+  PyObject* answer = AppendValues(self, values, count);
+  Overhead::AddTimedRow(MonotonicNs() - begun_ns);
   return answer;
 }
 
@@ -83,5 +94,13 @@ PyObject* MakeAppend(const PythonApi& api, TableHandle* table) {
 bool FunctionsAlive() { return alive.load() != 0; }
 
 bool FunctionsMade() { return made.load(); }
+
+void KeepForNativeCode() {
+  if (native_code.exchange(true)) return;
+  alive.fetch_add(1);
+  made.store(true);
+}
+
+bool NativeCodeHasTables() { return native_code.load(); }
 
 }  // namespace probing::pyapi

@@ -25,4 +25,9 @@ bool FunctionsAlive();
 // Whether there ever was one. Without the GIL.
 bool FunctionsMade();
 
+// Native code has got a table, and with it code of ours, which it never gives back. Counts as a function
+// that is alive. Without the GIL.
+void KeepForNativeCode();
+bool NativeCodeHasTables();
+
 }  // namespace probing::pyapi

@@ -2,14 +2,18 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/hooks_source.h"
+#include "pyapi/memory_row.h"
 #include "pyapi/native.h"
+#include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
 
 namespace probing::pyapi {
@@ -86,6 +90,7 @@ ring::Cell IntegerOf(const PythonApi& api, PyObject* info, const char* key) {
 
 // gc.callbacks: (phase, info). Runs in whichever thread collects.
 PyObject* OnGc(PyObject*, PyObject* arguments) {
+  const Measured measured(Part::kGc);
   const PythonApi& api = *gc.api;
   PyObject* phase = api.PyTuple_GetItem(arguments, 0);
   PyObject* info = api.PyTuple_GetItem(arguments, 1);
@@ -135,25 +140,58 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
   return true;
 }
 
-bool Prepare(const PythonApi& api) {
-  if (names != nullptr) return true;
-  PyObject* made = api.PyDict_New();
-  if (made == nullptr) return false;
-  api.PyDict_SetItemString(made, "__builtins__", api.PyEval_GetBuiltins());
-  if (!AddNativeFunctions(api, made) || !AddEvents(api, made) || !RunSource(api, kDescribeSource, made) ||
-      !RunSource(api, kHooksSource, made)) {
+// Compiling all of hooks.py takes some milliseconds, and the job waits meanwhile if it wants the GIL. So
+// it is done part by part: each begins with a line like this.
+constexpr std::string_view kNextPart = "\n# ── ";
+
+PyObject* loading = nullptr;  // the namespace while parts are missing
+std::size_t loaded = 0;       // bytes of the source
+
+// Loads one part. True while there are more; at the end `names` is set, unless something failed.
+bool LoadPart(const PythonApi& api) {
+  if (names != nullptr) return false;
+  bool good = true;
+  if (loading == nullptr) {
+    loading = api.PyDict_New();
+    if (loading == nullptr) return false;
+    loaded = 0;
+    api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
+    good = AddNativeFunctions(api, loading) && AddEvents(api, loading) &&
+           RunSource(api, kDescribeSource, loading);
+  } else {
+    const std::string_view rest = std::string_view(kHooksSource).substr(loaded);
+    const std::string part(rest.substr(0, rest.find(kNextPart, 1)));
+    good = RunSource(api, part.c_str(), loading);
+    loaded += part.size();
+  }
+  const bool complete = good && loaded >= std::string_view(kHooksSource).size();
+  if (good && !complete) return true;
+  PyObject* made = std::exchange(loading, nullptr);
+  if (complete) {
+    names = made;
+    PyObject* dict = api.PyImport_GetModuleDict();
+    api.Py_IncRef(dict);
+    modules.store(dict);
+  } else {
+    api.PyErr_Clear();
     api.PyDict_Clear(made);
     api.Py_DecRef(made);
-    return false;
   }
-  names = made;
-  PyObject* dict = api.PyImport_GetModuleDict();
-  api.Py_IncRef(dict);
-  modules.store(dict);
-  return true;
+  return false;
+}
+
+bool Prepare(const PythonApi& api) {
+  while (LoadPart(api)) {
+  }
+  return names != nullptr;
 }
 
 }  // namespace
+
+bool Hooks::LoadSome(const PythonApi& api) {
+  const OneAtATime mine;
+  return mine && api.type_offset != 0 && LoadPart(api);
+}
 
 bool Hooks::Configure(const PythonApi& api, const std::string& words) {
   const OneAtATime mine;
@@ -175,6 +213,7 @@ bool Hooks::Configure(const PythonApi& api, const std::string& words) {
 bool Hooks::Remove(const PythonApi& api) {
   const OneAtATime mine;
   if (!mine) return false;
+  if (loading != nullptr) (void)Prepare(api);  // only what is complete can be taken out
   if (names == nullptr) return true;
   (void)CallHook(api, "remove", nullptr);
   running.store(0);
@@ -198,10 +237,19 @@ void Hooks::LookAtModules(const PythonApi& api) {
   look_again.store(CallHook(api, "modules_changed", nullptr).value);
 }
 
+void Hooks::WriteMemory(const PythonApi& api) {
+  const OneAtATime mine;
+  if (!mine || names == nullptr) return;
+  PyObject* counts = api.PyDict_GetItemString(names, "memory_counts");
+  if (counts != nullptr) WriteMemoryRow(api, counts);
+}
+
 bool Hooks::Run(const std::string& words) { return running.load() == HashOf(words); }
 
 void Hooks::InForkedChild() {
   busy.store(false);
+  loading = nullptr;  // our thread may have been in the middle of it
+  Overhead::Reset();
   ForgetGilInForkedChild();
 }
 

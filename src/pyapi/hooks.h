@@ -13,9 +13,12 @@ namespace probing::pyapi {
 
 class Hooks {
  public:
-  // Makes exactly these parts run ("gc,exceptions,loggers"; "" for none). False when another thread
+  // Makes exactly these parts run ("gc,exceptions,loggers,memory"; "" for none). False when another thread
   // is at it, or Python does not let us; nothing is raised.
   static bool Configure(const PythonApi& api, const std::string& words);
+
+  // Gets ready for Configure(), in steps of about a millisecond. True while there are more.
+  static bool LoadSome(const PythonApi& api);
 
   // Takes everything out and drops all our objects. False when another thread is at it.
   static bool Remove(const PythonApi& api);
@@ -25,6 +28,9 @@ class Hooks {
   static bool ModulesChanged(const PythonApi& api);
   // Lets the hooks look. Cheap.
   static void LookAtModules(const PythonApi& api);
+
+  // Adds a row to python.memory. Cheap: what would take long is NULL.
+  static void WriteMemory(const PythonApi& api);
 
   // Whether exactly these parts run. Any thread.
   static bool Run(const std::string& words);

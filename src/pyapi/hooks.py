@@ -14,6 +14,8 @@ MOST_WRITERS = 1000
 SUMMARY_WRITERS = ("torch.utils.tensorboard", "torch.utils.tensorboard.writer", "tensorboardX")
 WANDB_RUNS = ("wandb.sdk.wandb_run", "wandb")
 
+atexit.register(at_exit)  # first of all: from here on an end of the interpreter waits for our threads
+
 live = {}
 undo = {}  # word of the setting → functions to call, last first
 
@@ -229,12 +231,44 @@ def find_loggers():
     return unfinished
 
 
+# ── memory ───────────────────────────────────────────────────────────────────────────────────
+
+MOST_BLOCKS = 200000  # counting the objects of a larger heap would hold the job for milliseconds
+
+
+def gpu_memory():
+    """What the framework says, if it is there and uses a GPU already: (allocated, reserved)."""
+    cuda = sys.modules.get("torch.cuda")
+    if cuda is None or not vars(cuda).get("_initialized"):
+        return None, None
+    devices = range(cuda.device_count())
+    return (
+        sum(cuda.memory_allocated(device) for device in devices),
+        sum(cuda.memory_reserved(device) for device in devices),
+    )
+
+
+def memory_counts():
+    """(blocks, gen0, gen1, gen2, objects, gpu_allocated, gpu_reserved); None for what is not known."""
+    if "memory" not in running:
+        return None
+    blocks = sys.getallocatedblocks() or None  # 0 when another allocator is in use
+    few = blocks is not None and blocks <= MOST_BLOCKS
+    objects = len(gc.get_objects()) if few else None
+    try:
+        allocated, reserved = gpu_memory()
+    except Exception:
+        allocated, reserved = None, None
+    return (blocks,) + gc.get_count() + (objects, allocated, reserved)
+
+
 # ── all of them ──────────────────────────────────────────────────────────────────────────────
 
 PARTS = {
     "gc": (start_gc, stop_gc),
     "exceptions": (start_exceptions, stop_exceptions),
     "loggers": (start_loggers, stop_loggers),
+    "memory": (lambda: None, lambda: None),  # the probe asks for memory_counts()
 }
 running = set()
 
@@ -252,9 +286,6 @@ def modules_changed():
 def remove():
     configure("none")
     atexit.unregister(at_exit)
-
-
-atexit.register(at_exit)
 
 
 def configure(words):

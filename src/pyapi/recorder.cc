@@ -131,6 +131,11 @@ bool Recorder::Recording() {
   return recording;
 }
 
+void Recorder::WithoutForks(void (*body)(void* argument), void* argument) {
+  const Locked lock;
+  body(argument);
+}
+
 Result<int> Recorder::File() {
   const Locked lock;
   if (!recording) return Error{Code::kFailed, "nothing is recorded in this process any more", ""};

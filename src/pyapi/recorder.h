@@ -65,6 +65,9 @@ class Recorder {
 
   static bool Recording();
 
+  // Runs `body` while nobody can fork, so that no child gets a descriptor of ours. Keep it short.
+  static void WithoutForks(void (*body)(void* argument), void* argument);
+
   // The memory file, made now if there is none. It stays the recorder's.
   static Result<int> File();
 

@@ -58,6 +58,11 @@ Result<void> QueryClient::Warm(std::int64_t memory_bytes) {
   return {};
 }
 
+void QueryClient::Renew() {
+  const std::lock_guard lock(mutex_);
+  ++generation_;
+}
+
 std::vector<std::int64_t> QueryClient::worker_pids() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::int64_t> pids;
@@ -82,12 +87,16 @@ Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_byt
   while (!idle_.empty()) {
     std::unique_ptr<WorkerProcess> worker = std::move(idle_.front());
     idle_.pop_front();
-    if (worker->memory_bytes() == memory_bytes) return worker;
+    if (worker->memory_bytes() == memory_bytes && worker->generation == generation_) return worker;
   }
+  const std::uint64_t generation = generation_;
   lock.unlock();
   Result<std::unique_ptr<WorkerProcess>> worker =
       WorkerProcess::Start(options_.program, options_.arguments, {memory_bytes, options_.view_directory});
-  if (!worker.ok()) GiveBack(nullptr);
+  if (worker.ok())
+    (*worker)->generation = generation;
+  else
+    GiveBack(nullptr);
   return worker;
 }
 

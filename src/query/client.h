@@ -47,6 +47,9 @@ class QueryClient {
   // Starts a worker that waits, so that the first query need not (some 40 ms).
   Result<void> Warm(std::int64_t memory_bytes);
 
+  // Later queries get workers that start after this: what one reads when it starts has changed.
+  void Renew();
+
   std::vector<std::int64_t> worker_pids() const;
 
  private:
@@ -60,6 +63,7 @@ class QueryClient {
   std::condition_variable changed_;
   std::list<std::unique_ptr<WorkerProcess>> idle_;
   std::size_t busy_ = 0;
+  std::uint64_t generation_ = 0;  // of workers that may still be used
   bool closing_ = false;
   std::thread reaper_;
 };

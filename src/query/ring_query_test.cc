@@ -144,7 +144,7 @@ TEST(RingQuery, HardValuesForPeople) {
       "| NULL | NULL |\n");
 }
 
-// Arrow and Parquet are read back by pyarrow in tests/integration; here: that they are what they say.
+// Arrow and Parquet are read back by pyarrow in tests/integration/test_values.py; here: that they are whole.
 TEST(RingQuery, BinaryFormatsAreWhole) {
   Job job;
   WriteHardValues(job);

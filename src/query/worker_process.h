@@ -31,6 +31,7 @@ class WorkerProcess {
   pid_t pid() const { return pid_; }
   std::int64_t memory_bytes() const { return memory_bytes_; }
   std::int64_t idle_since_ns = 0;
+  std::uint64_t generation = 0;  // QueryClient::Renew()
 
  private:
   WorkerProcess(pid_t pid, ScopedFd socket, std::int64_t memory_bytes)

@@ -25,6 +25,7 @@ using Socket = asio::local::stream_protocol::socket;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr std::uint64_t kMaxBodyBytes = 32U << 20;
+constexpr auto kRepair = Json::error_handler_t::replace;  // text that is not UTF-8
 
 // Completes when the client has closed its end; a request sent ahead does not count.
 asio::awaitable<void> ClientGone(Socket& socket) {
@@ -97,6 +98,8 @@ struct HttpServer::Session {
       http::response<http::string_body> response(static_cast<http::status>(answer.http_status), 11);
       response.set(http::field::server, "probingd/" PROBING_VERSION);
       response.set(http::field::content_type, answer.content.type);
+      for (const std::string& warning : answer.content.warnings)
+        response.insert(std::string(wire::kWarningHeader), Json(warning).dump(-1, ' ', true, kRepair));
       response.keep_alive(keep_alive);
       response.body() = std::move(answer.content.body);
       response.prepare_payload();

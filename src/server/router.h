@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -29,6 +30,7 @@ struct Request {
 struct Content {
   std::string type;  // as Content-Type names it
   std::string body;
+  std::vector<std::string> warnings;  // beside the answer: wire::kWarningHeader, one for each
 };
 
 struct Response {

@@ -9,6 +9,7 @@ namespace {
 using enum Type;
 
 constexpr std::array kNodes{
+    Column{"host", kString, "", "name of the host"},
     Column{"node", kString, "", "address of that host's probingd"},
     Column{"state", kString, "", "up, down or unknown"},
     Column{"version", kString, "", "version of its probingd"},
@@ -69,9 +70,11 @@ constexpr std::array kHistory{
 };
 
 constexpr std::array kOverhead{
-    Column{"part", kString, "", "what of Probing ran in the target"},
+    Column{"part", kString, "",
+           "what of Probing ran: control (its own thread), evaluations, live, hooks, memory, gc, rows"},
     Column{"calls", kInt64, "", "how often"},
-    Column{"total_ns", kInt64, "ns", "time spent in the target, in all"},
+    Column{"total_ns", kInt64, "ns",
+           "time in all: of control CPU time, of rows by timing some, of the others with the GIL"},
     Column{"mean_ns", kDouble, "ns", "time of one call"},
     Column{"percent", kDouble, "%", "of the time since the probe entered"},
 };
@@ -89,7 +92,7 @@ constexpr std::array kTables{
     Table{"probing.drops", Kind::kLive, Origin::kDaemon, "rows that each table has and has lost", kDrops},
     Table{"probing.history", Kind::kLive, Origin::kDaemon,
           "what is written to files (probing.retention_days)", kHistory},
-    Table{"probing.overhead", Kind::kLive, Origin::kDaemon, "what Probing costs the target", kOverhead},
+    Table{"probing.overhead", Kind::kLive, Origin::kProbe, "what Probing costs the target", kOverhead},
 };
 
 }  // namespace

@@ -24,7 +24,9 @@
 //
 // All under /api/v1/. Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A
 // client sends its version as kVersionHeader; another version than the daemon's is answered with
-// kVersionMismatch before anything is done, and the client replaces the daemon.
+// kVersionMismatch before anything is done, and the client replaces the daemon. What somebody should know
+// beside an answer (a ring that cannot be read, a view that does not work) comes as kWarningHeader, a JSON
+// string in ASCII; there may be several.
 #pragma once
 
 #include <string_view>
@@ -45,6 +47,7 @@ inline constexpr std::string_view kQueryRoute = "/api/v1/query";
 inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 
 inline constexpr std::string_view kVersionHeader = "Probing-Version";
+inline constexpr std::string_view kWarningHeader = "Probing-Warning";
 inline constexpr int kVersionMismatch = 426;  // HTTP "Upgrade Required"
 
 // "not_found", "permission", "usage", "timeout", "partial", "failed".

@@ -25,8 +25,12 @@ constexpr std::array kSettings{
     Setting{"probing.table_rows", kProbe, kCount, "10000", 1, 1 << 30, "",
             "how many rows each table keeps; then the oldest are overwritten"},
     Setting{
-        "probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers", 0, 0, "gc|exceptions|loggers",
-        "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log"},
+        "probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers,memory", 0, 0,
+        "gc|exceptions|loggers|memory",
+        "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log, "
+        "the interpreter's memory"},
+    Setting{"probing.python.memory_interval", kProbe, kSeconds, "5", 0.05, 86400, "",
+            "seconds between rows of python.memory that the probe adds"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0.1", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",

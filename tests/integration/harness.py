@@ -316,18 +316,29 @@ def python_ids() -> list[str]:
 # ── the daemon ───────────────────────────────────────────────────────────────────────────────
 
 
-def daemons(bin_dirs: list[Path]) -> set[int]:
-    """Pids of the probingd that were started from one of these folders."""
-    found = set()
+def processes_of_daemons(bin_dirs: list[Path]) -> dict[int, bytes]:
+    """Every probingd that was started from one of these folders, and its query workers: pid → command."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 executable = Path(os.readlink(entry / "exe").removesuffix(" (deleted)"))
+                if executable.name == "probingd" and executable.parent in [d.resolve() for d in bin_dirs]:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if executable.name == "probingd" and executable.parent in [d.resolve() for d in bin_dirs]:
-                found.add(int(entry.name))
     return found
+
+
+def daemons(bin_dirs: list[Path]) -> set[int]:
+    """Without the workers, which end with their daemon."""
+    return {
+        pid for pid, command in processes_of_daemons(bin_dirs).items() if b"--query-worker" not in command
+    }
+
+
+def query_workers(bin_dirs: list[Path]) -> set[int]:
+    return set(processes_of_daemons(bin_dirs)) - daemons(bin_dirs)
 
 
 def has_ended(pid: int) -> bool:

@@ -424,6 +424,40 @@ print(len(wandb.run.logged), wandb.run.step)
     ]
 
 
+def test_what_loggers_log_is_in_training_logs(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    """Without a change of the job: the columns are named as the job names its metrics."""
+    install_loggers(tmp_path)
+    code = "import wandb, tensorboardX, sys; wandb.init(); sys.writer = tensorboardX.SummaryWriter()"
+    job = run(target, "nothing", code, PYTHONPATH=str(tmp_path))
+    probing("-t", job.pid, "inject").expect(0)
+    wait_until(lambda: wrapped(probing, job.pid, "__import__('wandb').log"), 10, "wandb is wrapped")
+    wait_until(lambda: wrapped(probing, job.pid, "type(sys.writer).add_scalar"), 10, "the writer, too")
+    script = """
+import sys, wandb
+for step in range(3):
+    sys.writer.add_scalar("loss", 1 / (step + 1), step)
+    sys.writer.add_scalar("train/acc", step / 4, step)
+    wandb.log({"epoch": step // 2, "loss": step * 2.0, "note": "step %d" % step}, step=step)
+"""
+    evaluate(probing, job.pid, script)
+
+    def ask(sql: str) -> list[dict[str, Any]]:
+        return probing("-t", job.pid, "query", "-f", "json", sql).expect(0).json
+
+    columns = 'source, epoch, step, loss, "train/acc" AS acc, note'
+    assert ask(f"SELECT {columns} FROM training_logs WHERE step > 0 ORDER BY source, step") == [
+        {"source": "tensorboard", "epoch": None, "step": 1, "loss": 0.5, "acc": 0.25, "note": None},
+        {"source": "tensorboard", "epoch": None, "step": 2, "loss": 1 / 3, "acc": 0.5, "note": None},
+        {"source": "wandb", "epoch": 0, "step": 1, "loss": 2.0, "acc": None, "note": "step 1"},
+        {"source": "wandb", "epoch": 1, "step": 2, "loss": 4.0, "acc": None, "note": "step 2"},
+    ]
+    by_epoch = "SELECT epoch, avg(loss) AS mean, min(loss) AS best, count(*) AS steps FROM training_logs"
+    assert ask(f"{by_epoch} WHERE source = 'wandb' GROUP BY epoch ORDER BY epoch") == [
+        {"epoch": 0, "mean": 1.0, "best": 0.0, "steps": 2},
+        {"epoch": 1, "mean": 4.0, "best": 4.0, "steps": 1},
+    ]
+
+
 # ── live tables ──────────────────────────────────────────────────────────────────────────────
 
 

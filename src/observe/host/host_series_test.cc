@@ -45,7 +45,9 @@ TEST(HostSeries, EveryTickIsARowAndTheFirstHasNoRates) {
   const auto python = ReadRows(*arena, "python.memory");
   ASSERT_EQ(python.size(), 3U);
   EXPECT_EQ(python[1].at("rss"), memory[1].at("rss"));
-  EXPECT_EQ(python[1].at("heap"), std::nullopt);
+  EXPECT_EQ(std::stoll(*python[1].at("heap")),
+            std::stoll(*memory[1].at("rss")) - std::stoll(*memory[1].at("shared")));
+  EXPECT_EQ(python[1].at("blocks"), std::nullopt);
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   const std::int64_t used = std::stoll(*memory[2].at("host_used"));
   const std::int64_t available = std::stoll(*memory[2].at("host_available"));

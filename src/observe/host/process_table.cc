@@ -124,6 +124,10 @@ const table::Table& Declared() {
 
 }  // namespace
 
+std::int64_t StartedWallNs(std::uint64_t start_ticks) {
+  return BootTimeNs() + static_cast<std::int64_t>(start_ticks) * (1'000'000'000 / TicksPerSecond());
+}
+
 table::Rows ReadProcesses(pid_t pid, const std::vector<std::size_t>& columns, const std::string& proc_root) {
   table::Rows rows(table::TypesOf(Declared(), columns));
   std::vector<pid_t> pids = FindDescendants(pid, proc_root);

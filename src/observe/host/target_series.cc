@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 11> kGpuColumns{
     "device",      "name",         "uuid",           "util_percent", "memory_util_percent",
     "memory_used", "memory_total", "process_memory", "temperature",  "power",
     "sm_clock"};
-constexpr std::array<std::string_view, 2> kPythonMemoryColumns{"rss", "vms"};
+constexpr std::array<std::string_view, 3> kPythonMemoryColumns{"rss", "vms", "heap"};
 
 struct Declared {
   std::string_view table;
@@ -109,7 +109,9 @@ void TargetSeries::Write(std::int64_t time_ns, std::int64_t interval_ns, const H
                      ToCell(PerSecond(target.write_bytes, interval_ns)), ToCell(host.io_pressure_percent)});
   }
   if (options_.python_memory) {
-    tables_[kPythonMemory].Write(time_ns, std::array{ToCell(target.rss), ToCell(target.vms)});
+    Number heap;
+    if (target.rss && target.shared) heap = *target.rss - *target.shared;
+    tables_[kPythonMemory].Write(time_ns, std::array{ToCell(target.rss), ToCell(target.vms), ToCell(heap)});
   }
   WriteNetwork(time_ns, interval_ns, target);
   WriteThreads(time_ns, target);

@@ -16,7 +16,7 @@ struct TargetSeriesOptions {
   // Threads that sleep and interfaces without traffic get a row in one of so many ticks: a process has
   // hundreds of such threads, and they would push what matters out of the ring.
   int quiet_every = 10;
-  // Whether to write rss and vms to python.memory: for targets without a probe, which writes them itself.
+  // Whether to write rss, vms and heap to python.memory: also while the interpreter answers nobody.
   bool python_memory = false;
 };
 
