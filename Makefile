@@ -38,6 +38,11 @@ bench: build ## What we promise about cost, measured beside other tools
 	@$(VENV)/python bench/inject.py
 	@$(VENV)/python bench/sampling.py
 
+.PHONY: bench-torch
+bench-torch: build ## What tracing PyTorch costs, beside torch.profiler (installs torch, 1 GB)
+	@tools/install_deps.sh torch
+	@build/torch-venv/bin/python bench/torch_steps.py
+
 .PHONY: e2e
 e2e: build ## Flame graphs in a real browser (installs chromium); pictures in build/e2e
 	@tools/install_deps.sh e2e

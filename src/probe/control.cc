@@ -270,6 +270,7 @@ Message Control::Configure(const Message& request) {
   settings_ = std::move(changed);
   pyapi::Recorder::SetLimits(LimitsOf(settings_));
   FollowForks(settings_.GetFlag("probing.nested"));
+  if (!pyapi::Hooks::Run(HooksOf(settings_))) look_after_hooks_ = Deadline::AfterMs(0);
   Message answer(request.id());
   for (const auto& [setting, value] : settings_.all()) answer.Set(setting->name, value);
   return answer;
@@ -309,7 +310,7 @@ void Control::LookAfterHooks() {
   look_every_ms_ = usable ? kLookEveryMs : std::min(2 * look_every_ms_, kSeldomMs);
   look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
   if (!usable || evaluator_.busy()) return;
-  const std::string wanted(settings_.Get("probing.python.hooks"));
+  const std::string wanted = HooksOf(settings_);
   if (pyapi::Hooks::Run(wanted) && !pyapi::Hooks::ModulesChanged(*python)) return;
   (void)evaluator_.Start({Work::Kind::kHooks, wanted});
 }

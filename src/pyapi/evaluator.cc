@@ -11,8 +11,10 @@
 #include "pyapi/hooks.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
+#include "pyapi/live_torch_source.h"
 #include "pyapi/recorder.h"
 #include "pyapi/run_source.h"
+#include "pyapi/torch_native.h"
 
 namespace probing::pyapi {
 namespace {
@@ -125,7 +127,7 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource}) {
+  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
@@ -275,7 +277,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 // middle of a row.
 void Evaluator::CloseRecorder() {
   using enum Recorder::Users;
-  function_left_ = FunctionsAlive();
+  function_left_ = FunctionsAlive() || InsideTorchCalls();
   Recorder::Close(!function_left_ ? kNone : (api_->HasGil() ? kOutside : kInside));
 }
 
@@ -283,6 +285,8 @@ void* Evaluator::ReleaseThread(void* self) {
   auto* evaluator = static_cast<Evaluator*>(self);
   const PythonApi& api = *evaluator->api_;
   bool removed = false;
+  constexpr int kMostLooks = 2500;  // half a second
+  int looks = 0;
   while (!removed) {
     {
       const Gil gil(api, Gil::Manner::kPatient);
@@ -291,6 +295,8 @@ void* Evaluator::ReleaseThread(void* self) {
         break;
       }
       removed = Hooks::Remove(api);
+      // A call of the job that is inside of ours mostly comes out of it soon.
+      if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;

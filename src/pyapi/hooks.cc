@@ -5,12 +5,16 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "pyapi/collectives_source.h"
 #include "pyapi/describe_source.h"
+#include "pyapi/exprs_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/hooks_source.h"
 #include "pyapi/native.h"
 #include "pyapi/run_source.h"
+#include "pyapi/torch_native.h"
+#include "pyapi/torch_source.h"
 
 namespace probing::pyapi {
 namespace {
@@ -135,13 +139,20 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
   return true;
 }
 
+bool RunSources(const PythonApi& api, PyObject* dict) {
+  for (const char* source : {kDescribeSource, kHooksSource, kExprsSource, kCollectivesSource, kTorchSource}) {
+    if (!RunSource(api, source, dict)) return false;
+  }
+  return true;
+}
+
 bool Prepare(const PythonApi& api) {
   if (names != nullptr) return true;
   PyObject* made = api.PyDict_New();
   if (made == nullptr) return false;
   api.PyDict_SetItemString(made, "__builtins__", api.PyEval_GetBuiltins());
-  if (!AddNativeFunctions(api, made) || !AddEvents(api, made) || !RunSource(api, kDescribeSource, made) ||
-      !RunSource(api, kHooksSource, made)) {
+  if (!AddNativeFunctions(api, made) || !AddEvents(api, made) || !AddTorchFunctions(api, made) ||
+      !RunSources(api, made)) {
     api.PyDict_Clear(made);
     api.Py_DecRef(made);
     return false;
@@ -177,6 +188,7 @@ bool Hooks::Remove(const PythonApi& api) {
   if (!mine) return false;
   if (names == nullptr) return true;
   (void)CallHook(api, "remove", nullptr);
+  StopTorch(api);  // whatever became of the Python half
   running.store(0);
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
   PyObject* gone = names;
@@ -202,6 +214,7 @@ bool Hooks::Run(const std::string& words) { return running.load() == HashOf(word
 
 void Hooks::InForkedChild() {
   busy.store(false);
+  ForgetTorchInForkedChild();
   ForgetGilInForkedChild();
 }
 

@@ -246,7 +246,7 @@ def modules_changed():
         replace("exceptions", sys.modules["threading"], "excepthook", before="thread_exception")  # 3.8+
     if "loggers" in running:
         again = find_loggers()
-    return again
+    return find_torch() or again
 
 
 def remove():
@@ -257,8 +257,9 @@ def remove():
 atexit.register(at_exit)
 
 
-def configure(words):
-    """Makes exactly these parts run."""
+def configure(text):
+    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%" for torch as well."""
+    words, spec, max_overhead = (text + ";off;0%").split(";")[:3]
     wanted = set(words.split(",")) & set(PARTS)
     for word in sorted(running - wanted):
         running.discard(word)
@@ -266,4 +267,5 @@ def configure(words):
     for word in sorted(wanted - running):
         PARTS[word][0]()
         running.add(word)
+    configure_torch(spec, max_overhead)
     return modules_changed()
