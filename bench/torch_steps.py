@@ -9,6 +9,8 @@ with that round's "idle" (the probe is there, nothing is traced), and the table 
 rounds with a bootstrapped 95 % interval. Writes JSON to bench/results/.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -17,17 +19,18 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
+import probing  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-import probing  # noqa: E402
-
 SETTING = "probing.torch.profiling"
+Interval = tuple[float, float, float]  # the median, and a 95 % interval
 MODES = {
     "idle": "off",
     "steps": "steps",
@@ -39,7 +42,7 @@ MODES = {
 }
 
 
-def mlp():
+def mlp() -> tuple[nn.Module, torch.Tensor]:
     """Many tiny layers: the worst case, a few microseconds each."""
     layers = []
     for _ in range(50):
@@ -47,12 +50,14 @@ def mlp():
     return nn.Sequential(*layers), torch.randn(8, 16)
 
 
-def transformer():
+def transformer() -> tuple[nn.Module, torch.Tensor]:
     layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, batch_first=True)
     return nn.TransformerEncoder(layer, 10, enable_nested_tensor=False), torch.randn(4, 64, 256)
 
 
-def train_slice(model, batch, optimizer, seconds):
+def train_slice(
+    model: nn.Module, batch: torch.Tensor, optimizer: torch.optim.Optimizer, seconds: float
+) -> float:
     """Seconds per step."""
     steps, total = 0, 0.0
     begin = time.perf_counter()
@@ -67,7 +72,7 @@ def train_slice(model, batch, optimizer, seconds):
             return total / steps
 
 
-def switch(spec):
+def switch(spec: str) -> None:
     """Sets it and waits until it is so."""
     probing.config[SETTING] = spec
     wanted = spec != "off"
@@ -76,7 +81,7 @@ def switch(spec):
     time.sleep(0.02)
 
 
-def one_slice(mode, train, seconds):
+def one_slice(mode: str, train: Callable[[float], float], seconds: float) -> float:
     spec = MODES[mode]
     if spec is None:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
@@ -89,27 +94,29 @@ def one_slice(mode, train, seconds):
     return took
 
 
-def interval(values):
+def interval(values: list[float]) -> Interval:
     """The median, and where 95 % of the medians of as many drawn again are."""
     medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(2000))
     return statistics.median(values), medians[49], medians[1949]
 
 
-def measure(make, rounds, seconds):
+def measure(
+    make: Callable[[], tuple[nn.Module, torch.Tensor]], rounds: int, seconds: float
+) -> tuple[dict[str, Interval], float]:
     torch.manual_seed(0)
     model, batch = make()
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
 
-    def train(length):
+    def train(length: float) -> float:
         return train_slice(model, batch, optimizer, length)
 
     train(1)
-    ratios = {mode: [] for mode in MODES if mode != "idle"}
+    ratios: dict[str, list[float]] = {mode: [] for mode in MODES if mode != "idle"}
     idle = []
     for _ in range(rounds):
         order = [*MODES, "idle"]  # twice, so that it is around the others
         random.shuffle(order)
-        times = {}
+        times: dict[str, list[float]] = {}
         for mode in order:
             times.setdefault(mode, []).append(one_slice(mode, train, seconds))
         base = statistics.mean(times["idle"])
@@ -122,7 +129,7 @@ def measure(make, rounds, seconds):
     }, base
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.25)
@@ -134,9 +141,9 @@ def main():
     for name in args.models:
         rows, base = measure(globals()[name], args.rounds, args.seconds)
         results[name] = rows
-        print("%s: %.3f ms a step" % (name, base * 1e3))
+        print(f"{name}: {base * 1e3:.3f} ms a step")
         for mode, (ratio, low, high) in rows.items():
-            print("  %-26s x %.4f  (%.4f – %.4f)" % (mode, ratio, low, high), flush=True)
+            print(f"  {mode:26} x {ratio:.4f}  ({low:.4f} – {high:.4f})", flush=True)
     folder = ROOT / "bench/results"
     folder.mkdir(exist_ok=True)
     about = {"torch": torch.__version__, "python": platform.python_version(), "cpus": os.cpu_count()}

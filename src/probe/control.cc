@@ -21,6 +21,7 @@
 #include "probe/recording.h"
 #include "probing/probing.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/events.h"
 #include "pyapi/hooks.h"
 #include "pyapi/recorder.h"
 #include "wire/message.h"
@@ -75,9 +76,10 @@ class Control {
         listener_(std::move(listener)),
         evaluator_(wake_fd),
         settings_(wire::Holder::kProbe) {
-    (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
+    const std::vector<Error> errors = settings_.LoadEnvironment();  // a bad value keeps the default
     FollowForks(settings_.GetFlag("probing.nested"));
     (void)pyapi::Recorder::Open(LimitsOf(settings_));
+    for (const Error& error : errors) pyapi::WriteEvent("probing.config", error.message + "; " + error.hint);
   }
 
   void Accept();

@@ -1,12 +1,7 @@
 #include "pyapi/torch_rows.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-
-#include "base/clock.h"
 
 namespace probing::pyapi {
 namespace {
@@ -15,15 +10,6 @@ using ring::Cell;
 
 Cell Seconds(std::int64_t ns) { return Cell::Double(static_cast<double>(ns) / 1e9); }
 Cell Known(double number) { return std::isnan(number) ? Cell::Null() : Cell::Double(number); }
-
-std::string JsonText(const std::string& text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') json += '\\';
-    json += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return json + "\"";
-}
 
 }  // namespace
 
@@ -120,22 +106,6 @@ void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::i
   call.end_ns = end_ns;
   call.range.last = static_cast<std::int32_t>(tracer_.sampled_.calls.size());
   tracer_.sampled_.calls.push_back(call);
-}
-
-void TorchRows::WriteEvent(const char* name, const std::string& message) {
-  const std::string attributes = "{\"message\": " + JsonText(message) + "}";
-  const Cell cells[] = {
-      Cell::Timestamp(WallNs()),
-      Cell::Int(syscall(SYS_gettid)),
-      Cell::Null(),
-      Cell::Null(),
-      Cell::String(name),
-      Cell::String("event"),
-      Cell::Int(tracer_.step_),
-      Cell::Null(),
-      Cell::String(attributes),
-  };
-  tracer_.spans_table_->Write(cells, std::size(cells));
 }
 
 }  // namespace probing::pyapi

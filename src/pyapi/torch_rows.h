@@ -1,8 +1,8 @@
-// TorchRows: what a TorchTracer knows, as rows of python.torch_trace, python.torch_steps and
-// python.spans. Made where it is used; with the GIL.
+// TorchRows: what a TorchTracer knows, as rows of python.torch_trace and python.torch_steps.
+// Made where it is used; with the GIL.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "pyapi/torch_tracer.h"
 
@@ -16,7 +16,6 @@ class TorchRows {
   // All calls of a step, in the order in which they began: forward, then backward.
   void WriteCalls(SampledStep& step);
   void NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns);
-  void WriteEvent(const char* name, const std::string& message);
 
  private:
   struct Row {

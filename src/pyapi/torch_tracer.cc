@@ -5,13 +5,13 @@
 #include <charconv>
 
 #include "base/clock.h"
+#include "pyapi/events.h"
 #include "pyapi/torch_rows.h"
 
 namespace probing::pyapi {
 namespace {
 
 constexpr std::size_t kMostOutermost = 32;
-constexpr int kOthersBeforeChange = 3;
 constexpr std::size_t kMostPending = 4;
 
 TorchTracer* the_tracer = nullptr;
@@ -38,11 +38,9 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   api_ = &api;
   auto trace = Recorder::FindTable("python.torch_trace", {});
   auto steps = Recorder::FindTable("python.torch_steps", {});
-  auto spans = Recorder::FindTable("python.spans", {});
-  if (!trace.ok() || !steps.ok() || !spans.ok()) return false;
+  if (!trace.ok() || !steps.ok()) return false;
   trace_table_ = *trace;
   steps_table_ = *steps;
-  spans_table_ = *spans;
   options_ = options;
   PyObject** const own[kObjects] = {
       &objects_.name_modules, &objects_.on_sampled, &objects_.on_step,   &objects_.first_step,
@@ -62,7 +60,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   sample_next_ = true;
   explicit_steps_ = false;
   optimizer_ = nullptr;
-  others_ = 0;
+  others_.clear();
   trainer_ = nullptr;
   outermost_.clear();
   backward_depth_ = 0;
@@ -118,7 +116,7 @@ bool TorchTracer::AskBool(PyObject* callable) const {
 }
 
 void TorchTracer::Say(const std::string& message) {
-  if (running_) TorchRows(*this).WriteEvent("probing.torch", message);
+  if (running_) WriteEvent("probing.torch", message, step_);
 }
 
 void TorchTracer::AddName(PyObject* module, const std::string& path, const std::string& type, bool wanted) {
@@ -260,10 +258,13 @@ void TorchTracer::OptimizerEnded(PyObject* optimizer) {
   times_.optimizer_ns += std::max<std::int64_t>(end_ns - begin_ns - within_ns, 0);
   if (sampling_) TorchRows(*this).NoteOptimizer(optimizer, begin_ns, end_ns);
   if (explicit_steps_) return;
-  // One optimizer counts: the first, or another one once the first is not used any more.
-  if (optimizer_ != nullptr && optimizer != optimizer_ && ++others_ < kOthersBeforeChange) return;
+  // One optimizer counts: the first, until another one makes two steps without it.
+  if (optimizer_ != nullptr && optimizer != optimizer_) {
+    const bool again = std::find(others_.begin(), others_.end(), optimizer) != others_.end();
+    if (!again && others_.size() < kMostOutermost) return others_.push_back(optimizer);
+  }
   const bool first = std::exchange(optimizer_, optimizer) == nullptr;
-  others_ = 0;
+  others_.clear();
   if (PyObject* number = first ? Ask(objects_.first_step, optimizer) : nullptr) {
     // As many as it has made: the same on all ranks, whenever each was asked to trace.
     int overflow = 0;

@@ -124,7 +124,7 @@ class TorchTracer {
   // What ends a step.
   bool explicit_steps_ = false;
   const PyObject* optimizer_ = nullptr;  // the one that counts; only compared
-  int others_ = 0;                       // steps of other ones since its last
+  std::vector<const PyObject*> others_;  // that have stepped since it did
   TracedThread* trainer_ = nullptr;
   std::vector<const PyObject*> outermost_;  // modules that were called since the last backward pass
   int backward_depth_ = 0;
@@ -147,7 +147,6 @@ class TorchTracer {
 
   TableHandle* trace_table_ = nullptr;
   TableHandle* steps_table_ = nullptr;
-  TableHandle* spans_table_ = nullptr;
 };
 
 // The one there is; made when it is first asked for.

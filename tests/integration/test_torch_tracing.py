@@ -171,6 +171,17 @@ def test_a_wrong_text_is_explained(
     job.expect_progress("steps")
 
 
+def test_a_wrong_text_in_the_environment_is_explained_in_the_events(
+    probing: Cli, target: StartTarget
+) -> None:
+    job = start(target, "train", "on,rat=0.1")
+    sql = "SELECT attributes FROM python.spans WHERE name = 'probing.config'"
+    [row] = wait_until(lambda: ask(probing, job, sql), 10, "the event")
+    assert "PROBING_TORCH_PROFILING" in row["attributes"]
+    assert "did you mean rate?" in row["attributes"]
+    job.expect_progress("steps")
+
+
 def test_the_rate_goes_down_when_it_costs_too_much(probing: Cli, target: StartTarget) -> None:
     job = start(target, "train", "full", PROBING_TORCH_MAX_OVERHEAD="0.01%")
     sql = "SELECT attributes FROM python.spans WHERE name = 'probing.torch'"
