@@ -34,14 +34,15 @@ def start(target: StartTarget, kind: str, spec: str = "full", *more: object) -> 
 
 
 def traced(probing: Cli, job: Target, least: int = 2) -> list[list[tuple[str, str]]]:
-    """(module, stage) of the calls of each step that was traced in full."""
+    """(module, stage) of the calls of steps that were traced in full: not of the oldest, which may have
+    been overwritten in part, nor of the last, which may still be written."""
     sql = "SELECT step, module, stage FROM python.torch_trace ORDER BY step, seq"
 
     def enough() -> list[list[tuple[str, str]]] | None:
         found: dict[int, list[tuple[str, str]]] = {}
         for row in ask(probing, job.pid, sql):
             found.setdefault(row["step"], []).append((row["module"], row["stage"]))
-        return list(found.values()) if len(found) >= least else None
+        return list(found.values())[1:-1] if len(found) >= least + 2 else None
 
     return wait_until(enough, 40, "steps are traced")
 
