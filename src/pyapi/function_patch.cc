@@ -29,12 +29,17 @@ void Store(const PythonApi& api, PyObject* function, Vectorcall* pointer, Vector
 
 }  // namespace
 
-bool FunctionPatch::Install(const PythonApi& api, PyObject* function, Vectorcall replacement) {
-  if (function_ != nullptr || !api.HasGil() || api._PyFunction_Vectorcall == nullptr) return false;
-  if (api.TypeOf(function) != api.PyFunction_Type) return false;
-  plain = reinterpret_cast<Vectorcall>(api._PyFunction_Vectorcall);
+bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* untouched,
+                            Vectorcall replacement) {
+  constexpr int kFirstWithVectorcall = 308;
+  if (function_ != nullptr || !api.HasGil() || api.VersionNumber() < kFirstWithVectorcall) return false;
+  for (const PyObject* object : {function, untouched}) {
+    if (api.TypeOf(object) != api.PyFunction_Type) return false;
+  }
   Vectorcall* pointer = PointerOf(api, function);
-  if (pointer == nullptr || *pointer != plain) return false;
+  Vectorcall* known = PointerOf(api, untouched);
+  if (pointer == nullptr || known == nullptr || *known == nullptr || *pointer != *known) return false;
+  plain = *known;
   api.Py_IncRef(function);
   function_ = function;
   replacement_ = replacement;

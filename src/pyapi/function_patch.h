@@ -20,9 +20,9 @@ using Vectorcall = PyObject* (*)(PyObject* function, PyObject* const* arguments,
 
 class FunctionPatch {
  public:
-  // False, and without effect, when this is no plain Python function, somebody else has exchanged its
-  // pointer, or this Python has none.
-  bool Install(const PythonApi& api, PyObject* function, Vectorcall replacement);
+  // `plain` is a Python function that nobody has touched: its pointer is what all of them have. False,
+  // and without effect, when `function` has another one, or is no Python function at all.
+  bool Install(const PythonApi& api, PyObject* function, PyObject* plain, Vectorcall replacement);
 
   // Leaves a pointer alone that is not ours any more.
   void Remove(const PythonApi& api);

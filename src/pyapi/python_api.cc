@@ -153,7 +153,6 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);
   PROBING_OPTIONAL(_PyEval_SignalReceived);
-  PROBING_OPTIONAL(_PyFunction_Vectorcall);
   PROBING_OPTIONAL(PyFunction_SetVectorcall);
 #undef PROBING_REQUIRED
 #undef PROBING_OPTIONAL

@@ -97,7 +97,6 @@ struct PythonApi {
   int (*Py_IsFinalizing)();               // 3.13+
   void* (*PyInterpreterState_Main)();     // 3.7+
   void (*_PyEval_SignalReceived)(void*);  // up to 3.12; takes no argument before 3.9
-  void* _PyFunction_Vectorcall;           // 3.8+
   void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
 
   // True while Python code may be run: initialised and not on its way out.

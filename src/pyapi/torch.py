@@ -199,7 +199,7 @@ def start_torch(torch):
     if expr_state.get("needs_monitor"):
         torch_says("exprs at a line need sys.monitoring, of Python 3.12, and a place in it; name a function")
     around_backward(torch.autograd)
-    if not torch_around("call", vars(modules.Module)["__call__"]):
+    if not torch_around("call", vars(modules.Module)["__call__"], read_spec):
         torch_says("somebody has replaced nn.Module.__call__: modules are not traced")
     return True
 
@@ -233,7 +233,7 @@ def find_torch():
     loader = sys.modules.get("torch.utils.data.dataloader")
     iterator = vars(loader).get("_BaseDataLoaderIter") if loader is not None else None
     if iterator is not None:
-        torch_around("next", vars(iterator)["__next__"])
+        torch_around("next", vars(iterator)["__next__"], read_spec)
     if torch_options["collectives"] == "on":
         find_collectives()
     return False

@@ -105,11 +105,12 @@ PyObject* TorchStart(PyObject*, PyObject* arguments) {
 PyObject* TorchAround(PyObject*, PyObject* arguments) {
   const std::string what = TextAt(arguments, 0);
   PyObject* function = python->PyTuple_GetItem(arguments, 1);
-  if (function == nullptr) return nullptr;
+  PyObject* untouched = python->PyTuple_GetItem(arguments, 2);
+  if (function == nullptr || untouched == nullptr) return nullptr;
   FunctionPatch& patch = what == "call" ? module_call : next_batch;
   if (patch.IsFor(function)) return Bool(true);
   if (patch.installed()) patch.Remove(*python);  // torch was imported anew
-  return Bool(patch.Install(*python, function, what == "call" ? &OnModuleCall : &OnNextBatch));
+  return Bool(patch.Install(*python, function, untouched, what == "call" ? &OnModuleCall : &OnNextBatch));
 }
 
 PyObject* TorchStop(PyObject*, PyObject*) {

@@ -1,7 +1,8 @@
 // What torch.py gets of us, and the functions that are put around those of torch.
 //
 //   torch_start(rate, max_overhead, modules, backward, objects)   objects as TorchTracer::Objects
-//   torch_around(what, function) -> bool   what: "call" for nn.Module.__call__, "next" for a data loader
+//   torch_around(what, function, any_function) -> bool   what: "call" for nn.Module.__call__, "next" for
+//                                          a data loader; any_function is one that nobody has touched
 //   torch_stop()
 //   torch_name(module, path, type, wanted), torch_forget(id)
 //   optimizer_begins(optimizer, …), optimizer_ended(optimizer, …), backward_begins(), backward_ended()

@@ -17,9 +17,12 @@ StartTarget = Callable[..., Target]
 TORCH = harness.ROOT / "build/torch-venv/bin/python"
 SETTING = "probing.torch.profiling"
 
-pytestmark = pytest.mark.skipif(
-    not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch, 1 GB)"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch, 1 GB)"
+    ),
+    pytest.mark.slow(240),  # importing torch takes seconds, on a machine that has nothing else to do
+]
 
 
 def ask(probing: Cli, pid: int, sql: str) -> list[dict[str, Any]]:
