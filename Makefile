@@ -40,6 +40,11 @@ bench: build ## What we promise about cost, measured beside other tools
 	@cmake --build build/release --target ring_bench
 	@$(VENV)/python bench/query.py
 
+.PHONY: bench-torch
+bench-torch: build ## What tracing PyTorch costs, beside torch.profiler (installs torch, 1 GB)
+	@tools/install_deps.sh torch
+	@build/torch-venv/bin/python bench/torch_steps.py
+
 .PHONY: e2e
 e2e: build ## The web page and flame graphs in a real browser (installs chromium); pictures in build/e2e
 	@tools/install_deps.sh e2e

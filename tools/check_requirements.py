@@ -10,7 +10,7 @@ from pathlib import Path
 def is_installed(pin: str) -> bool:
     name, _, version = pin.partition("==")
     try:
-        return metadata.version(name) == version
+        return metadata.version(name).partition("+")[0] == version  # torch has 2.13.0+cpu
     except metadata.PackageNotFoundError:
         return False
 

@@ -17,6 +17,7 @@ from ._config import config
 from ._errors import QueryError
 from ._record import event, log, span, step
 from ._table import table
+from ._torch import disable_torch_profiling, enable_torch_profiling
 
 __version__ = "0.1.0"
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "__version__",
     "config",
     "connect",
+    "disable_torch_profiling",
+    "enable_torch_profiling",
     "event",
     "is_active",
     "load",

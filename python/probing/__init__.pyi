@@ -40,6 +40,17 @@ class Saved(Protocol):
 def table(cls: _Class) -> _Class: ...
 @overload
 def table(cls: str | None = None, name: str | None = None) -> Callable[[_Class], _Class]: ...
+def enable_torch_profiling(
+    *,
+    mode: str = "on",
+    rate: float | None = None,
+    backward: bool | None = None,
+    collectives: bool | None = None,
+    modules: str | Iterable[str] | None = None,
+    exprs: str | Iterable[str] | None = None,
+    max_overhead: float | None = None,
+) -> None: ...
+def disable_torch_profiling() -> None: ...
 
 class Config:
     def __getitem__(self, name: str) -> str: ...

@@ -47,6 +47,9 @@ def step(number=None):
     it is the next one. Returns the step."""
     global _step
     _step = int(number) if number is not None else (0 if _step is None else _step + 1)
+    functions = _native.find()
+    if functions is not None and "step" in functions:
+        functions["step"](_step)  # the tracer of torch counts by it
     return _step
 
 

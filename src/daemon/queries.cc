@@ -1,10 +1,8 @@
 #include "daemon/queries.h"
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
@@ -42,11 +40,6 @@ std::string DescribeViews(const std::string& directory) {
             std::to_string(info.st_mtim.tv_nsec) + "\n";
   }
   return text;
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 Result<query::FormatOptions> FormatOf(const server::Json& body) {

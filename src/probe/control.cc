@@ -21,6 +21,7 @@
 #include "probe/recording.h"
 #include "probing/probing.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/events.h"
 #include "pyapi/hooks.h"
 #include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
@@ -76,9 +77,10 @@ class Control {
         listener_(std::move(listener)),
         evaluator_(wake_fd),
         settings_(wire::Holder::kProbe) {
-    (void)settings_.LoadEnvironment();  // a bad value keeps the default; `config` shows which holds
+    const std::vector<Error> errors = settings_.LoadEnvironment();  // a bad value keeps the default
     FollowForks(settings_.GetFlag("probing.nested"));
     (void)pyapi::Recorder::Open(LimitsOf(settings_));
+    for (const Error& error : errors) pyapi::WriteEvent("probing.config", error.message + "; " + error.hint);
   }
 
   void Accept();
@@ -293,8 +295,8 @@ Message Control::Configure(const Message& request) {
   pyapi::Recorder::SetLimits(LimitsOf(settings_));
   FollowForks(settings_.GetFlag("probing.nested"));
   if (any) {  // now, and not when it would have been time
-    look_after_hooks_ = Deadline::AfterMs(0);
     next_memory_.reset();
+    if (!pyapi::Hooks::Run(HooksOf(settings_))) look_after_hooks_ = Deadline::AfterMs(0);
   }
   Message answer(request.id());
   for (const auto& [setting, value] : settings_.all()) answer.Set(setting->name, value);
@@ -335,7 +337,7 @@ void Control::LookAfterHooks() {
   look_every_ms_ = usable ? kLookEveryMs : std::min(2 * look_every_ms_, kSeldomMs);
   look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
   if (!usable || evaluator_.busy()) return;
-  const std::string wanted(settings_.Get("probing.python.hooks"));
+  const std::string wanted = HooksOf(settings_);
   if (pyapi::Hooks::Run(wanted) && !pyapi::Hooks::ModulesChanged(*python)) return;
   (void)evaluator_.Start({Work::Kind::kHooks, wanted});
 }

@@ -213,5 +213,5 @@ int probing_python(void) {
   if (first) probe::FollowForks(settings.GetFlag("probing.nested"));
   // The hooks at once: a program that ends soon is hooked, and no thread of ours comes in between.
   const bool hooks = probe::ThisOrigin() == probe::Origin::kImported;
-  return pyapi::PublishNative(hooks ? std::string(settings.Get("probing.python.hooks")) : "") ? 1 : 0;
+  return pyapi::PublishNative(hooks ? probe::HooksOf(settings) : "") ? 1 : 0;
 }

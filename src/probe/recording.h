@@ -1,6 +1,8 @@
 // What the settings say about recording.
 #pragma once
 
+#include <string>
+
 #include "pyapi/recorder.h"
 #include "wire/settings.h"
 
@@ -9,6 +11,14 @@ namespace probing::probe {
 inline pyapi::Recorder::Limits LimitsOf(const wire::Settings& settings) {
   return {.max_memory = static_cast<std::uint64_t>(settings.GetNumber("probing.max_memory")),
           .table_rows = static_cast<std::uint64_t>(settings.GetNumber("probing.table_rows"))};
+}
+
+// What pyapi::Hooks is to run.
+inline std::string HooksOf(const wire::Settings& settings) {
+  std::string hooks(settings.Get("probing.python.hooks"));
+  const std::string torch(settings.Get("probing.torch.profiling"));
+  if (torch == "off") return hooks;
+  return hooks + ";" + torch + ";" + std::string(settings.Get("probing.torch.max_overhead"));
 }
 
 }  // namespace probing::probe

@@ -11,9 +11,11 @@
 #include "pyapi/hooks.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
+#include "pyapi/live_torch_source.h"
 #include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 #include "pyapi/run_source.h"
+#include "pyapi/torch_native.h"
 
 namespace probing::pyapi {
 namespace {
@@ -156,7 +158,7 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource}) {
+  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
@@ -307,7 +309,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 // middle of a row.
 void Evaluator::CloseRecorder() {
   using enum Recorder::Users;
-  function_left_ = FunctionsAlive();
+  function_left_ = FunctionsAlive() || InsideTorchCalls();
   // Native code needs no GIL to be inside.
   const bool may_be_inside = !api_->HasGil() || NativeCodeHasTables();
   Recorder::Close(!function_left_ ? kNone : (may_be_inside ? kInside : kOutside));
@@ -317,6 +319,8 @@ void* Evaluator::ReleaseThread(void* self) {
   auto* evaluator = static_cast<Evaluator*>(self);
   const PythonApi& api = *evaluator->api_;
   bool removed = false;
+  constexpr int kMostLooks = 2500;  // half a second
+  int looks = 0;
   while (!removed) {
     {
       const Gil gil(api, Gil::Manner::kPatient);
@@ -325,6 +329,8 @@ void* Evaluator::ReleaseThread(void* self) {
         break;
       }
       removed = Hooks::Remove(api);
+      // A call of the job that is inside of ours mostly comes out of it soon.
+      if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;

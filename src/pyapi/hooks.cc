@@ -1,5 +1,6 @@
 #include "pyapi/hooks.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -7,7 +8,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "pyapi/collectives_source.h"
 #include "pyapi/describe_source.h"
+#include "pyapi/exprs_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/hooks_source.h"
@@ -15,6 +18,8 @@
 #include "pyapi/native.h"
 #include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
+#include "pyapi/torch_native.h"
+#include "pyapi/torch_source.h"
 
 namespace probing::pyapi {
 namespace {
@@ -144,8 +149,11 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 // it is done part by part: each begins with a line like this.
 constexpr std::string_view kNextPart = "\n# ── ";
 
+constexpr std::array<std::string_view, 4> kSources{kHooksSource, kExprsSource, kCollectivesSource,
+                                                   kTorchSource};
 PyObject* loading = nullptr;  // the namespace while parts are missing
-std::size_t loaded = 0;       // bytes of the source
+std::size_t source = 0;       // of kSources, which is being loaded
+std::size_t loaded = 0;       // bytes of it
 
 // Loads one part. True while there are more; at the end `names` is set, unless something failed.
 bool LoadPart(const PythonApi& api) {
@@ -154,17 +162,21 @@ bool LoadPart(const PythonApi& api) {
   if (loading == nullptr) {
     loading = api.PyDict_New();
     if (loading == nullptr) return false;
-    loaded = 0;
+    source = loaded = 0;
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
     good = AddNativeFunctions(api, loading) && AddEvents(api, loading) &&
-           RunSource(api, kDescribeSource, loading);
+           AddTorchFunctions(api, loading) && RunSource(api, kDescribeSource, loading);
   } else {
-    const std::string_view rest = std::string_view(kHooksSource).substr(loaded);
+    const std::string_view rest = kSources[source].substr(loaded);
     const std::string part(rest.substr(0, rest.find(kNextPart, 1)));
     good = RunSource(api, part.c_str(), loading);
     loaded += part.size();
+    if (loaded >= kSources[source].size()) {
+      ++source;
+      loaded = 0;
+    }
   }
-  const bool complete = good && loaded >= std::string_view(kHooksSource).size();
+  const bool complete = good && source == kSources.size();
   if (good && !complete) return true;
   PyObject* made = std::exchange(loading, nullptr);
   if (complete) {
@@ -216,6 +228,7 @@ bool Hooks::Remove(const PythonApi& api) {
   if (loading != nullptr) (void)Prepare(api);  // only what is complete can be taken out
   if (names == nullptr) return true;
   (void)CallHook(api, "remove", nullptr);
+  StopTorch(api);  // whatever became of the Python half
   running.store(0);
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
   PyObject* gone = names;
@@ -250,6 +263,7 @@ void Hooks::InForkedChild() {
   busy.store(false);
   loading = nullptr;  // our thread may have been in the middle of it
   Overhead::Reset();
+  ForgetTorchInForkedChild();
   ForgetGilInForkedChild();
 }
 

@@ -280,7 +280,7 @@ def modules_changed():
         replace("exceptions", sys.modules["threading"], "excepthook", before="thread_exception")  # 3.8+
     if "loggers" in running:
         again = find_loggers()
-    return again
+    return find_torch() or again
 
 
 def remove():
@@ -288,8 +288,9 @@ def remove():
     atexit.unregister(at_exit)
 
 
-def configure(words):
-    """Makes exactly these parts run."""
+def configure(text):
+    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%" for torch as well."""
+    words, spec, max_overhead = (text + ";off;0%").split(";")[:3]
     wanted = set(words.split(",")) & set(PARTS)
     for word in sorted(running - wanted):
         running.discard(word)
@@ -297,4 +298,5 @@ def configure(words):
     for word in sorted(wanted - running):
         PARTS[word][0]()
         running.add(word)
+    configure_torch(spec, max_overhead)
     return modules_changed()

@@ -5,7 +5,7 @@ import _thread
 import sys
 
 
-def imports():
+def imports(wanted):
     for name, module in sorted(sys.modules.copy().items(), key=lambda item: str(item[0])):
         try:
             known = object.__getattribute__(module, "__dict__")
@@ -22,7 +22,7 @@ def imports():
         }
 
 
-def threads():
+def threads(wanted):
     threading = sys.modules.get("threading")
     known = dict(getattr(threading, "_active", {}))
     main = getattr(threading, "_main_thread", None)
@@ -48,6 +48,6 @@ def live_rows(table, columns):
     when that fails."""
     wanted = columns.split(",") if columns else []
     try:
-        return [[row[column] for column in wanted] for row in TABLES[table]()]
+        return [[row[column] for column in wanted] for row in TABLES[table](wanted)]
     except Exception as error:
         return "%s: %s" % (type(error).__name__, error)

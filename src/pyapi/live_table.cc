@@ -50,19 +50,21 @@ std::vector<table::Value> RowOf(const PythonApi& api, const std::vector<ring::Co
 
 Result<std::vector<ring::Column>> FindLiveTable(const std::string& name,
                                                 const std::vector<std::string>& columns) {
-  for (const table::Table& declared : table::PythonTables()) {
-    if (declared.name != name || declared.kind != table::Kind::kLive ||
-        declared.origin != table::Origin::kProbe) {
-      continue;
-    }
-    std::vector<ring::Column> shape;
-    for (const std::string& wanted : columns) {
-      for (const table::Column& column : declared.columns) {
-        if (column.name == wanted) shape.push_back(InRing(column));
+  for (const auto list : {table::PythonTables(), table::TorchTables()}) {
+    for (const table::Table& declared : list) {
+      if (declared.name != name || declared.kind != table::Kind::kLive ||
+          declared.origin != table::Origin::kProbe) {
+        continue;
       }
+      std::vector<ring::Column> shape;
+      for (const std::string& wanted : columns) {
+        for (const table::Column& column : declared.columns) {
+          if (column.name == wanted) shape.push_back(InRing(column));
+        }
+      }
+      if (shape.size() == columns.size()) return shape;
+      return Error{Code::kUsage, name + " has not all of these columns", "see probing.columns"};
     }
-    if (shape.size() == columns.size()) return shape;
-    return Error{Code::kUsage, name + " has not all of these columns", "see probing.columns"};
   }
   return Error{Code::kUsage, "the probe makes no table " + name, "see probing.tables"};
 }

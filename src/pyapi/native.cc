@@ -11,6 +11,7 @@
 #include "pyapi/functions.h"
 #include "pyapi/hooks.h"
 #include "pyapi/recorder.h"
+#include "pyapi/torch_native.h"
 
 namespace probing::pyapi {
 namespace {
@@ -123,7 +124,7 @@ bool PublishNative(const std::string& hooks) {
   if (api == nullptr || api->type_offset == 0 || !api->Usable()) return false;
   const int state = api->PyGILState_Ensure();
   PyObject* dict = api->PyDict_New();
-  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) &&
+  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) && AddStepFunction(*api, dict) &&
                          api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict) == 0;
   if (dict != nullptr) api->Py_DecRef(dict);
   if (!published) api->PyErr_Clear();

@@ -4,6 +4,7 @@
 //                                                that Probing declares
 //   tid() -> int                                 of this thread, as the kernel knows it
 //   active() -> bool                             whether rows are recorded
+//   step(number)                                 a step begins (torch_native.h); for the package only
 #pragma once
 
 #include <string>

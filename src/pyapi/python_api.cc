@@ -129,6 +129,9 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PySequence_GetItem);
   PROBING_REQUIRED(PyImport_GetModuleDict);
   PROBING_REQUIRED(PyDict_Clear);
+  PROBING_REQUIRED(PyObject_GetAttr);
+  PROBING_REQUIRED(PyObject_CallMethodObjArgs);
+  PROBING_REQUIRED(PyUnicode_InternFromString);
   PROBING_REQUIRED(PyExc_TypeError);
   PROBING_REQUIRED(PyExc_ValueError);
   PROBING_REQUIRED(PyExc_OverflowError);
@@ -138,6 +141,9 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyBool_Type);
   PROBING_REQUIRED(PyUnicode_Type);
   PROBING_REQUIRED(PyBytes_Type);
+  PROBING_REQUIRED(PyTuple_Type);
+  PROBING_REQUIRED(PyList_Type);
+  PROBING_REQUIRED(PyFunction_Type);
   PROBING_REQUIRED(_Py_NoneStruct);
   PROBING_REQUIRED(_Py_TrueStruct);
   PROBING_REQUIRED(_Py_FalseStruct);
@@ -147,6 +153,7 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);
   PROBING_OPTIONAL(_PyEval_SignalReceived);
+  PROBING_OPTIONAL(PyFunction_SetVectorcall);
 #undef PROBING_REQUIRED
 #undef PROBING_OPTIONAL
   if (complete) api.type_offset = FindTypeOffset(api);

@@ -71,6 +71,9 @@ struct PythonApi {
   PyObject* (*PySequence_GetItem)(PyObject* sequence, std::ptrdiff_t index);  // a new reference
   PyObject* (*PyImport_GetModuleDict)();                                      // borrowed
   void (*PyDict_Clear)(PyObject* dict);
+  PyObject* (*PyObject_GetAttr)(PyObject* object, PyObject* name);
+  PyObject* (*PyObject_CallMethodObjArgs)(PyObject* object, PyObject* name, ...);
+  PyObject* (*PyUnicode_InternFromString)(const char* text);
   PyObject** PyExc_TypeError;
   PyObject** PyExc_ValueError;
   PyObject** PyExc_OverflowError;
@@ -80,6 +83,9 @@ struct PythonApi {
   PyObject* PyBool_Type;
   PyObject* PyUnicode_Type;
   PyObject* PyBytes_Type;
+  PyObject* PyTuple_Type;
+  PyObject* PyList_Type;
+  PyObject* PyFunction_Type;
   PyObject* _Py_NoneStruct;
   PyObject* _Py_TrueStruct;
   PyObject* _Py_FalseStruct;
@@ -91,6 +97,7 @@ struct PythonApi {
   int (*Py_IsFinalizing)();               // 3.13+
   void* (*PyInterpreterState_Main)();     // 3.7+
   void (*_PyEval_SignalReceived)(void*);  // up to 3.12; takes no argument before 3.9
+  void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
 
   // True while Python code may be run: initialised and not on its way out.
   bool Usable() const;

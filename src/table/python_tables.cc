@@ -127,7 +127,7 @@ constexpr std::array kSpans{
 
 constexpr std::array kMetrics{
     kTime,
-    Column{"source", kString, "", "log (probing.log), tensorboard or wandb"},
+    Column{"source", kString, "", "log (probing.log), tensorboard, wandb or exprs"},
     Column{"row", kInt64, "", "values with the same source and row form one row of training_logs"},
     Column{"epoch", kInt64, "", "epoch the value belongs to"},
     Column{"step", kInt64, "", "training step the value belongs to"},

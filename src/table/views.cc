@@ -28,7 +28,7 @@ constexpr std::array kProfilingData{
 // The metrics' own columns are added when the names that the job logs are known (query/metrics_view.h).
 constexpr std::array kTrainingLogs{
     Column{"timestamp", kTimestamp, "", "when the first value of the row was logged"},
-    Column{"source", kString, "", "log (probing.log), tensorboard or wandb"},
+    Column{"source", kString, "", "log (probing.log), tensorboard, wandb or exprs"},
     Column{"epoch", kInt64, "", "epoch"},
     Column{"step", kInt64, "", "training step"},
     Column{"loss", kDouble, "", "the metric of that name; every other metric is a column as well"},

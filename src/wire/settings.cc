@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <utility>
+
+#include "wire/torch_spec.h"
 
 namespace probing::wire {
 namespace {
@@ -31,6 +34,10 @@ constexpr std::array kSettings{
         "the interpreter's memory"},
     Setting{"probing.python.memory_interval", kProbe, kSeconds, "5", 0.05, 86400, "",
             "seconds between rows of python.memory that the probe adds"},
+    Setting{"probing.torch.profiling", kProbe, kTorchSpec, "off", 0, 0, "",
+            "what is noted of PyTorch: off, or on with rate=, backward=, collectives=, modules=, exprs="},
+    Setting{"probing.torch.max_overhead", kProbe, kShare, "3%", 0.01, 100, "",
+            "the share of the time that tracing PyTorch may take before fewer steps are traced"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0.1", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
@@ -75,11 +82,13 @@ std::optional<double> UnitFactor(SettingType type, std::string_view unit) {
   static constexpr std::array kTime{Unit{"", 1}, Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"min", 60},
                                     Unit{"h", 3600}};
   static constexpr std::array kNone{Unit{"", 1}};
+  static constexpr std::array kParts{Unit{"", 100}, Unit{"%", 1}};
   static constexpr std::array kSize{Unit{"", 1}, Unit{"B", 1}, Unit{"KB", 1 << 10}, Unit{"MB", 1 << 20},
                                     Unit{"GB", 1 << 30}};
-  const std::span<const Unit> units =
-      type == kSeconds ? std::span<const Unit>(kTime)
-                       : (type == kCount ? std::span<const Unit>(kNone) : std::span<const Unit>(kSize));
+  const std::span<const Unit> units = type == kSeconds ? std::span<const Unit>(kTime)
+                                      : type == kCount ? std::span<const Unit>(kNone)
+                                      : type == kShare ? std::span<const Unit>(kParts)
+                                                       : std::span<const Unit>(kSize);
   for (const auto& [name, factor] : units) {
     if (name == unit) return factor;
   }
@@ -115,6 +124,11 @@ std::string ExpectedForm(const Setting& setting) {
       return "a number from " + NumberText(setting.minimum) + " to " + NumberText(setting.maximum);
     case kPath:
       return "an absolute path";
+    case kShare:
+      return "a share from " + NumberText(setting.minimum) + "% to " + NumberText(setting.maximum) +
+             "%, as in 3% or 0.03";
+    case kTorchSpec:
+      return "on or off";  // its own errors say more
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
@@ -131,6 +145,7 @@ std::optional<std::string> CanonicalNumber(const Setting& setting, std::string_v
   if (!(number >= setting.minimum && number <= setting.maximum)) return std::nullopt;
   if (setting.type == kCount && number != static_cast<double>(static_cast<std::int64_t>(number)))
     return std::nullopt;
+  if (setting.type == kShare) return NumberText(std::round(number * 1e6) / 1e6) + "%";
   return setting.type == kSeconds ? NumberText(number) : std::to_string(static_cast<std::int64_t>(number));
 }
 
@@ -213,6 +228,7 @@ std::string EnvironmentName(const Setting& setting) {
 }
 
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text) {
+  if (setting.type == kTorchSpec) return CanonicalTorchSpec(text);
   const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
                                            : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
                                            : setting.type == kWords  ? CanonicalWords(setting.choices, text)

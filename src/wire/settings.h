@@ -17,7 +17,17 @@
 namespace probing::wire {
 
 enum class Holder : std::uint8_t { kProbe, kDaemon, kDaemonPerTarget };
-enum class SettingType : std::uint8_t { kSeconds, kBytes, kCount, kFlag, kChoice, kWords, kPath };
+enum class SettingType : std::uint8_t {
+  kSeconds,
+  kBytes,
+  kCount,
+  kShare,
+  kFlag,
+  kChoice,
+  kWords,
+  kPath,
+  kTorchSpec
+};
 
 struct Setting {
   std::string_view name;
@@ -38,8 +48,8 @@ Result<const Setting*> FindSetting(std::string_view name);
 std::string EnvironmentName(const Setting& setting);
 
 // Checks a value and writes it the one way it is stored and shown: seconds as "0.5", bytes
-// as "1048576" (from "1MB"), flags as "true" or "false", words as "a,c" in the order of the choices,
-// paths as they are.
+// as "1048576" (from "1MB"), shares as "3%" (from "0.03"), flags as "true" or "false", words as "a,c" in
+// the order of the choices, paths as they are.
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text);
 
 // The values of all settings of one holder. Not thread-safe.
@@ -55,7 +65,7 @@ class Settings {
 
   // REQUIRES: a setting of this holder.
   std::string_view Get(std::string_view name) const;
-  double GetNumber(std::string_view name) const;
+  double GetNumber(std::string_view name) const;  // of shares in percent
   bool GetFlag(std::string_view name) const { return Get(name) == "true"; }
 
   struct Value {

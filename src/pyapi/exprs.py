@@ -1,0 +1,200 @@
+# ruff: noqa: F821  hooks.py comes before this file.
+# Values of the job's variables: exprs=loss@train,state.loss@train.py:42. Runs in the target. Python 3.6
+# syntax, built-in modules only.
+#
+# Functions that are under way when a step ends are found on the stack, which needs no tracing at all.
+# Others are noted when they return, and lines when they are reached, by sys.monitoring (3.12 on): it
+# costs something only in code that was asked for.
+import sys
+import time
+
+MOST_FRAMES = 200
+MOST_VALUE = 1000  # characters
+MOST_ROWS = 500  # of python.variables in a second
+OPTIMIZED = 1  # of co_flags: a function, whose f_locals is a copy
+PLAIN = (int, float, bool, str, type(None))
+
+TOOLS = (4, 3)  # of sys.monitoring; the others have owners by custom
+
+expr_state = {}
+
+
+def value_cells(value):
+    """(text, number, kind, shape, dtype) without asking the value for more than it has at hand."""
+    kind = type(value).__name__
+    if isinstance(value, PLAIN):
+        number = float(value) if isinstance(value, (int, float)) and abs(value) < 1e308 else None
+        if isinstance(value, float) and number is None:
+            number = value  # inf and nan
+        text = value[:MOST_VALUE] if isinstance(value, str) else repr(value)[:MOST_VALUE]
+        return text, number, kind, None, None
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        count = 1
+        for size in shape:
+            count *= size
+        number = None
+        # One number that is in the memory of the CPU: a GPU would have to be waited for.
+        if count == 1 and getattr(getattr(value, "device", None), "type", "cpu") == "cpu":
+            number = float(value.item())
+        text = repr(number) if number is not None else "%s%r" % (kind, list(shape))
+        return text, number, kind, repr(list(shape)), str(dtype).replace("torch.", "")
+    if isinstance(value, (list, tuple, dict, set)):
+        return "%s of %d" % (kind, len(value)), None, kind, None, None
+    return kind, None, kind, None, None
+
+
+def evaluate_name(names, local, everywhere):
+    value = local[names[0]] if names[0] in local else everywhere[names[0]]
+    for name in names[1:]:
+        value = getattr(value, name)
+    return value
+
+
+class Exprs(object):
+    def __init__(self, texts):
+        self.variables, self.metrics = table("python.variables"), table("python.metrics")
+        self.functions = {}  # name of a function → [(text, names)]
+        self.lines = {}  # (file, line) → the same
+        for text in texts:
+            expression, _, place = text.partition("@")
+            file, colon, line = place.rpartition(":")
+            known = self.lines if colon else self.functions
+            key = (file, int(line)) if colon else place.rpartition(".")[2]
+            known.setdefault(key, []).append((expression, expression.split(".")))
+        self.noted = {}  # function → the step in which it was noted last
+        self.rows = 0
+        self.second, self.written = 0, 0
+        self.failed = set()  # expressions that were said to fail
+
+    def may_write(self, count):
+        second = int(time.time())
+        if second != self.second:
+            self.second, self.written = second, 0
+        self.written += count
+        return self.written <= MOST_ROWS
+
+    def on_step(self, step):
+        frame = sys._getframe(1)
+        for _ in range(MOST_FRAMES):
+            if frame is None:
+                return
+            name = frame.f_code.co_name
+            if name in self.functions:
+                self.note(frame, step, self.functions[name])
+            frame = frame.f_back
+
+    def note(self, frame, step, wanted):
+        if not self.may_write(len(wanted)):
+            return
+        function = frame.f_code.co_name
+        self.noted[function] = step
+        local = frame.f_locals
+        try:
+            self.rows += 1
+            epoch = local.get("epoch")
+            epoch = epoch if isinstance(epoch, int) else None
+            for text, names in wanted:
+                self.note_one(text, names, function, step, epoch, local, frame.f_globals)
+        finally:
+            # Before 3.13 this is a copy that the frame keeps, and with it the variables' old values:
+            # tensors. Nobody else has it, unless the job has called locals() itself.
+            if frame.f_code.co_flags & OPTIMIZED and type(local) is dict and sys.getrefcount(local) == 3:
+                local.clear()
+
+    def note_one(self, text, names, function, step, epoch, local, everywhere):
+        try:
+            value, number, kind, shape, dtype = value_cells(evaluate_name(names, local, everywhere))
+        except (KeyError, UnboundLocalError):
+            return  # not assigned yet
+        except Exception as error:
+            if text not in self.failed:
+                self.failed.add(text)
+                torch_says("exprs: %s@%s raises %s" % (text, function, type(error).__name__))
+            return
+        self.variables(None, step, function, text, value, number, kind, shape, dtype)
+        if number is not None:
+            self.metrics(None, "exprs", self.rows, epoch, step, text, number, None)
+
+
+class Monitor(object):
+    """sys.monitoring, for what is not on the stack when a step ends."""
+
+    def __init__(self, exprs):
+        self.exprs, self.monitoring, self.tool = exprs, getattr(sys, "monitoring", None), None
+        self.files = {file for file, _ in exprs.lines}
+
+    def start(self):
+        """Returns whether there is one to be had."""
+        if self.monitoring is None:
+            return False
+        for tool in TOOLS:
+            if self.monitoring.get_tool(tool) is None:
+                self.monitoring.use_tool_id(tool, "probing")
+                self.tool = tool
+                break
+        else:
+            return False
+        events = self.monitoring.events
+        self.monitoring.register_callback(self.tool, events.PY_RETURN, self.on_return)
+        self.monitoring.register_callback(self.tool, events.PY_START, self.on_start)
+        self.monitoring.register_callback(self.tool, events.LINE, self.on_line)
+        returns = events.PY_RETURN if self.exprs.functions else 0
+        self.monitoring.set_events(self.tool, returns | (events.PY_START if self.files else 0))
+        self.monitoring.restart_events()
+        if self.files:  # functions that were entered before
+            for frame in list(sys._current_frames().values()):
+                while frame is not None:
+                    self.on_start(frame.f_code, 0)
+                    frame = frame.f_back
+        return True
+
+    def stop(self):
+        if self.tool is None:
+            return
+        self.monitoring.set_events(self.tool, 0)
+        for event in ("PY_RETURN", "PY_START", "LINE"):
+            self.monitoring.register_callback(self.tool, getattr(self.monitoring.events, event), None)
+        self.monitoring.free_tool_id(self.tool)
+        self.tool = None
+
+    def file_of(self, code):
+        for file in self.files:
+            if code.co_filename == file or code.co_filename.endswith("/" + file):
+                return file
+        return None
+
+    def on_return(self, code, offset, value):
+        wanted = self.exprs.functions.get(code.co_name)
+        if wanted is None:
+            return self.monitoring.DISABLE
+        step = torch_step()
+        if self.exprs.noted.get(code.co_name) != step:
+            self.exprs.note(sys._getframe(1), step, wanted)
+
+    def on_start(self, code, offset):
+        if self.file_of(code) is not None and self.tool is not None:
+            self.monitoring.set_local_events(self.tool, code, self.monitoring.events.LINE)
+        return self.monitoring.DISABLE
+
+    def on_line(self, code, line):
+        wanted = self.exprs.lines.get((self.file_of(code), line))
+        if wanted is None:
+            return self.monitoring.DISABLE
+        self.exprs.note(sys._getframe(1), torch_step(), wanted)
+
+
+def start_exprs(texts):
+    """Returns what is to be called when a step ends, or None."""
+    if not texts:
+        return None
+    exprs = expr_state["exprs"] = Exprs(texts)
+    monitor = expr_state["monitor"] = Monitor(exprs)
+    expr_state["needs_monitor"] = not monitor.start() and bool(exprs.lines)
+    return exprs.on_step
+
+
+def stop_exprs():
+    if "monitor" in expr_state:
+        expr_state["monitor"].stop()
+    expr_state.clear()

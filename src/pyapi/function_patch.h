@@ -1,0 +1,41 @@
+// FunctionPatch: C code around a function written in Python, without anybody seeing a difference.
+//
+// A Python function has a pointer to the C function that calls it (its vectorcall, since 3.8). That
+// pointer is exchanged; the object, its code and the class or module it is in stay as they are. So
+// nothing refers to us, torch.compile and pickle find what they know, and putting it back is one store.
+//
+// Only calls that come through C see it, which those of special methods do (`module(x)`, `next(it)`).
+// 3.11 does not look at the pointer where Python code calls a Python function directly.
+// All with the GIL; there must be one.
+#pragma once
+
+#include <cstddef>
+
+#include "pyapi/python_api.h"
+
+namespace probing::pyapi {
+
+using Vectorcall = PyObject* (*)(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
+                                 PyObject* keywords);
+
+class FunctionPatch {
+ public:
+  // `plain` is a Python function that nobody has touched: its pointer is what all of them have. False,
+  // and without effect, when `function` has another one, or is no Python function at all.
+  bool Install(const PythonApi& api, PyObject* function, PyObject* plain, Vectorcall replacement);
+
+  // Leaves a pointer alone that is not ours any more.
+  void Remove(const PythonApi& api);
+
+  bool installed() const { return function_ != nullptr; }
+  bool IsFor(const PyObject* function) const { return function_ == function; }
+
+ private:
+  PyObject* function_ = nullptr;  // a reference of ours
+  Vectorcall replacement_ = nullptr;
+};
+
+// What a Python function's pointer is unless somebody changed it. REQUIRES: a patch was installed.
+Vectorcall PlainVectorcall();
+
+}  // namespace probing::pyapi

@@ -1,0 +1,252 @@
+# ruff: noqa: F821  hooks.py comes before this file; native functions are put in by torch_native.cc.
+# Hangs the tracer into PyTorch, once the job has imported it, and takes it out again. Runs in the
+# target with the GIL. Python 3.6 syntax, built-in modules only; torch is looked at, never imported.
+import sys
+from _weakref import ref
+
+RUNNING = "torch"  # what put_back() is told
+
+torch_options = {}  # of the setting; empty: off
+torch_running = []  # the torch module that is traced
+module_refs = {}  # id of a module → weak reference, which says when it goes
+walked = set()  # ids of models whose modules were named in this step
+
+
+def read_spec(spec):
+    """The setting's text, which was checked, as a dict: {"mode": "on", "rate": 0.05, "exprs": […], …}."""
+    items = spec.split(",")
+    options = {"mode": items[0], "rate": "0.05", "backward": "on", "collectives": "on"}
+    key = None
+    for item in items[1:]:
+        if "=" in item:
+            key, item = item.split("=", 1)
+            options[key] = [] if key in ("modules", "exprs") else item
+        if isinstance(options[key], list):
+            options[key].append(item)
+    return options
+
+
+def matches(pattern, text):
+    """As a shell matches names: * ? [abc] [!a-c]."""
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return matches(pattern[1:], text) or bool(text) and matches(pattern, text[1:])
+    if not text:
+        return False
+    end = pattern.find("]", 2)
+    if pattern[0] == "[" and end > 0:
+        negated = pattern[1] == "!"
+        chars, found, i = pattern[1 + negated : end], False, 0
+        while i < len(chars):
+            if chars[i + 1 : i + 2] == "-" and i + 2 < len(chars):
+                found = found or chars[i] <= text[0] <= chars[i + 2]
+                i += 3
+            else:
+                found = found or chars[i] == text[0]
+                i += 1
+        return found != negated and matches(pattern[end + 1 :], text[1:])
+    return pattern[0] in ("?", text[0]) and matches(pattern[1:], text[1:])
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────
+
+
+def note_module(module, path):
+    key = id(module)
+    if key in module_refs:
+        return
+
+    def gone(_, key=key, refs=module_refs, forget=torch_forget):
+        refs.pop(key, None)
+        forget(key)
+
+    module_refs[key] = ref(module, gone)
+    patterns = torch_options.get("modules", ["*"])
+    torch_name(module, path, type(module).__name__, any(matches(one, path) for one in patterns))
+
+
+def name_modules(root, module):
+    """A module has no name yet: names all of the model it was called in, at most once a step."""
+    if root is not None and id(root) not in walked:
+        walked.add(id(root))
+        try:
+            for path, one in root.named_modules():
+                note_module(one, path or type(root).__name__)
+        except Exception:
+            pass  # a model that is being built, or has its own idea of named_modules()
+    note_module(module, type(module).__name__)
+
+
+# ── what the tracer asks ─────────────────────────────────────────────────────────────────────
+
+
+def on_sampled():
+    """A step begins that is traced in full. Tells whether there is a GPU to ask."""
+    walked.clear()
+    cuda = getattr(torch_running[0], "cuda", None)
+    return cuda is not None and cuda.is_initialized()
+
+
+def gpu_memory(device):
+    stats = torch_running[0].cuda.memory_stats_as_nested_dict(device)
+    allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+    return allocated["current"] / 1048576.0, allocated["peak"] / 1048576.0, reserved["current"] / 1048576.0
+
+
+def first_step(optimizer):
+    """How many steps an optimizer has made, where it counts them on the CPU."""
+    for state in optimizer.state.values():
+        step = state.get("step")
+        device = getattr(step, "device", None)
+        if step is None or device is not None and device.type != "cpu":
+            return None
+        return int(step)
+    return None
+
+
+# ── hanging it in ────────────────────────────────────────────────────────────────────────────
+
+
+def wrap_backward(original):
+    shared = live
+
+    def backward(*args, **kwargs):
+        begins, ended = shared.get("backward_begins"), shared.get("backward_ended")
+        if begins is None or ended is None:
+            return original(*args, **kwargs)
+        begins()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            ended()
+
+    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(backward, attribute, getattr(original, attribute))
+    backward.__wrapped__ = original
+    return backward
+
+
+def around_backward(autograd):
+    original = vars(autograd).get("backward")
+    if not callable(original):
+        return
+    live.update(backward_begins=backward_begins, backward_ended=backward_ended)
+    wrapper = wrap_backward(original)
+    autograd.backward = wrapper
+    undo.setdefault(RUNNING, []).append((autograd, "backward", wrapper, original))
+
+
+OPTIMIZER_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+
+
+def hook_optimizers(module):
+    """Into the dicts of hooks that every step of an optimizer goes through. A thread may be going
+    through them now, and must not see them change: other hooks stay in a dict that is left alone."""
+    for name, function in zip(OPTIMIZER_HOOKS, (optimizer_begins, optimizer_ended)):
+        hooks = vars(module).get(name)
+        if not isinstance(hooks, dict):
+            return False
+        if hooks and "probing" not in hooks:
+            hooks = hooks.copy()
+            setattr(module, name, hooks)
+        hooks["probing"] = function
+    return True
+
+
+def unhook_optimizers(module):
+    for name in OPTIMIZER_HOOKS:
+        hooks = vars(module).get(name)
+        if not isinstance(hooks, dict) or "probing" not in hooks:
+            continue
+        if len(hooks) == 1:
+            setattr(module, name, type(hooks)())
+        else:
+            hooks["probing"] = eval("lambda *_: None", {})  # a value may change, the keys must not
+
+
+def start_torch(torch):
+    options = torch_options
+    modules, optimizers = sys.modules.get("torch.nn.modules.module"), sys.modules.get("torch.optim.optimizer")
+    if modules is None or optimizers is None:
+        return False
+    cuda, parameter = getattr(torch, "cuda", None), getattr(torch.nn, "Parameter", None)
+    functions = (
+        name_modules,
+        on_sampled,
+        start_exprs(options.get("exprs", [])),
+        first_step,
+        getattr(torch, "is_grad_enabled", None),
+        torch.Tensor,
+        parameter,
+        (lambda new=cuda.Event: new(enable_timing=True)) if cuda is not None else None,
+        getattr(cuda, "is_current_stream_capturing", None),
+        gpu_memory,
+    )
+    torch_running.append(torch)
+    started = torch_start(
+        float(options["rate"]),
+        options["max_overhead"],
+        options["mode"] == "on",
+        options["backward"] == "on",
+        functions,
+    )
+    if not started:
+        del torch_running[:]
+        return False
+    if not hook_optimizers(optimizers):
+        torch_says("this torch has no hooks for optimizers: only probing.step() tells what a step is")
+    if expr_state.get("needs_monitor"):
+        torch_says("exprs at a line need sys.monitoring, of Python 3.12, and a place in it; name a function")
+    around_backward(torch.autograd)
+    if not torch_around("call", vars(modules.Module)["__call__"], read_spec):
+        torch_says("somebody has replaced nn.Module.__call__: modules are not traced")
+    return True
+
+
+def stop_torch():
+    if not torch_running:
+        return
+    torch_stop()
+    del torch_running[:]
+    for name in ("backward_begins", "backward_ended"):
+        live.pop(name, None)
+    put_back(RUNNING)
+    optimizers = sys.modules.get("torch.optim.optimizer")
+    if optimizers is not None:
+        unhook_optimizers(optimizers)
+    stop_exprs()
+    stop_collectives()
+    module_refs.clear()
+    walked.clear()
+
+
+def find_torch():
+    """Starts once torch is imported. Returns whether an import seems to be under way."""
+    torch = sys.modules.get("torch")
+    if not torch_options or torch is None:
+        return False
+    if getattr(getattr(torch, "__spec__", None), "_initializing", False):
+        return True
+    if not torch_running and not start_torch(torch):
+        return True
+    loader = sys.modules.get("torch.utils.data.dataloader")
+    iterator = vars(loader).get("_BaseDataLoaderIter") if loader is not None else None
+    if iterator is not None:
+        torch_around("next", vars(iterator)["__next__"], read_spec)
+    if torch_options["collectives"] == "on":
+        find_collectives()
+    return False
+
+
+def configure_torch(spec, max_overhead):
+    """As the setting says: "off", or what read_spec() reads."""
+    wanted = {}
+    if spec != "off" and torch_possible:
+        wanted = read_spec(spec)
+        wanted["max_overhead"] = float(max_overhead.rstrip("%")) / 100
+    if wanted == torch_options:
+        return
+    stop_torch()
+    torch_options.clear()
+    torch_options.update(wanted)

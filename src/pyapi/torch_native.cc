@@ -1,0 +1,228 @@
+#include "pyapi/torch_native.h"
+
+#include <array>
+
+#include "base/clock.h"
+#include "pyapi/function_patch.h"
+#include "pyapi/functions.h"
+#include "pyapi/torch_rows.h"
+#include "pyapi/torch_tracer.h"
+
+namespace probing::pyapi {
+namespace {
+
+constexpr std::size_t kCountMask = ~(std::size_t{1} << (8 * sizeof(std::size_t) - 1));
+
+const PythonApi* python = nullptr;
+char no_data;
+TracedThreads threads;
+int inside = 0;  // calls of the job that are in one of the two functions below
+bool forked = false;
+FunctionPatch module_call;
+FunctionPatch next_batch;
+
+// nn.Module.__call__(module, …). A hot path: without a step that is traced in full it counts how deep
+// it is, and reads the clock in outermost calls only.
+PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
+                       PyObject* keywords) {
+  const Vectorcall go_on = PlainVectorcall();
+  const std::size_t count = count_and_flag & kCountMask;
+  TorchTracer& tracer = TheTorchTracer();
+  TracedThread* thread = tracer.running() && count > 0 && !forked ? threads.Current() : nullptr;
+  if (thread == nullptr) {
+    ++inside;
+    PyObject* result = go_on(function, arguments, count_and_flag, keywords);
+    --inside;
+    return result;
+  }
+  ++inside;
+  const bool outermost = thread->depth++ == 0;
+  std::int64_t begin_ns = 0;
+  if (outermost) {
+    begin_ns = MonotonicNs();
+    tracer.OutermostBegins(*thread, arguments[0], begin_ns);
+  }
+  const std::int32_t index = tracer.sampling() ? tracer.CallBegins(*thread, arguments, count) : -1;
+  const std::uint64_t generation = tracer.generation();
+  PyObject* result = go_on(function, arguments, count_and_flag, keywords);
+  if (tracer.generation() == generation) {
+    if (index >= 0) tracer.CallEnded(*thread, index, arguments, count, result);
+    if (outermost && tracer.generation() == generation) tracer.OutermostEnded(*thread, begin_ns);
+  }
+  --thread->depth;
+  --inside;
+  return result;
+}
+
+// The __next__ of a data loader's iterator.
+PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
+                      PyObject* keywords) {
+  ++inside;
+  const std::int64_t begin_ns = MonotonicNs();
+  PyObject* result = PlainVectorcall()(function, arguments, count_and_flag, keywords);
+  TorchTracer& tracer = TheTorchTracer();
+  if (tracer.running() && !forked) tracer.DataWaited(MonotonicNs() - begin_ns);
+  --inside;
+  return result;
+}
+
+PyObject* None() {
+  python->Py_IncRef(python->_Py_NoneStruct);
+  return python->_Py_NoneStruct;
+}
+
+PyObject* Bool(bool value) {
+  PyObject* object = value ? python->_Py_TrueStruct : python->_Py_FalseStruct;
+  python->Py_IncRef(object);
+  return object;
+}
+
+std::string TextAt(PyObject* arguments, std::ptrdiff_t index) {
+  PyObject* item = python->PyTuple_GetItem(arguments, index);
+  const char* text = item == nullptr ? nullptr : python->PyUnicode_AsUTF8AndSize(item, nullptr);
+  python->PyErr_Clear();
+  return text == nullptr ? "" : text;
+}
+
+PyObject* TorchStart(PyObject*, PyObject* arguments) {
+  const auto item = [&](std::ptrdiff_t i) { return python->PyTuple_GetItem(arguments, i); };
+  if (python->PyTuple_Size(arguments) != 5 || python->PyTuple_Size(item(4)) != TorchTracer::kObjects) {
+    python->PyErr_SetString(*python->PyExc_TypeError, "torch_start takes five arguments");
+    return nullptr;
+  }
+  PyObject* objects[TorchTracer::kObjects];
+  for (std::size_t i = 0; i < TorchTracer::kObjects; ++i) {
+    objects[i] = python->PyTuple_GetItem(item(4), static_cast<std::ptrdiff_t>(i));
+  }
+  const TorchTracer::Options options{.rate = python->PyFloat_AsDouble(item(0)),
+                                     .max_overhead = python->PyFloat_AsDouble(item(1)),
+                                     .modules = item(2) == python->_Py_TrueStruct,
+                                     .backward = item(3) == python->_Py_TrueStruct};
+  forked = false;
+  return Bool(TheTorchTracer().Start(*python, options, objects));
+}
+
+PyObject* TorchAround(PyObject*, PyObject* arguments) {
+  const std::string what = TextAt(arguments, 0);
+  PyObject* function = python->PyTuple_GetItem(arguments, 1);
+  PyObject* untouched = python->PyTuple_GetItem(arguments, 2);
+  if (function == nullptr || untouched == nullptr) return nullptr;
+  FunctionPatch& patch = what == "call" ? module_call : next_batch;
+  if (patch.IsFor(function)) return Bool(true);
+  if (patch.installed()) patch.Remove(*python);  // torch was imported anew
+  return Bool(patch.Install(*python, function, untouched, what == "call" ? &OnModuleCall : &OnNextBatch));
+}
+
+PyObject* TorchStop(PyObject*, PyObject*) {
+  StopTorch(*python);
+  return None();
+}
+
+PyObject* TorchName(PyObject*, PyObject* arguments) {
+  PyObject* module = python->PyTuple_GetItem(arguments, 0);
+  if (module == nullptr || python->PyTuple_Size(arguments) != 4) return nullptr;
+  TheTorchTracer().AddName(module, TextAt(arguments, 1), TextAt(arguments, 2),
+                           python->PyTuple_GetItem(arguments, 3) == python->_Py_TrueStruct);
+  return None();
+}
+
+PyObject* TorchForget(PyObject*, PyObject* arguments) {
+  PyObject* id = python->PyTuple_GetItem(arguments, 0);
+  int overflow = 0;
+  const long long address = id == nullptr ? 0 : python->PyLong_AsLongLongAndOverflow(id, &overflow);
+  python->PyErr_Clear();
+  TheTorchTracer().ForgetName(reinterpret_cast<const PyObject*>(address));
+  return None();
+}
+
+PyObject* OptimizerBegins(PyObject*, PyObject* const*, std::ptrdiff_t) {
+  if (!forked) TheTorchTracer().OptimizerBegins(threads.Current());
+  return None();
+}
+
+PyObject* OptimizerEnded(PyObject*, PyObject* const* arguments, std::ptrdiff_t count) {
+  if (!forked && count > 0) TheTorchTracer().OptimizerEnded(arguments[0]);
+  return None();
+}
+
+PyObject* BackwardBegins(PyObject*, PyObject*) {
+  if (!forked) TheTorchTracer().BackwardBegins();
+  return None();
+}
+
+PyObject* BackwardEnded(PyObject*, PyObject*) {
+  if (!forked) TheTorchTracer().BackwardEnded();
+  return None();
+}
+
+PyObject* TorchSays(PyObject*, PyObject* arguments) {
+  TheTorchTracer().Say(TextAt(arguments, 0));
+  return None();
+}
+
+PyObject* StepNumber(PyObject*, PyObject*) { return python->PyLong_FromLongLong(TheTorchTracer().step()); }
+
+PyObject* Step(PyObject*, PyObject* arguments) {
+  PyObject* number = python->PyTuple_GetItem(arguments, 0);
+  int overflow = 0;
+  const long long step = number == nullptr ? 0 : python->PyLong_AsLongLongAndOverflow(number, &overflow);
+  python->PyErr_Clear();
+  if (!forked) TheTorchTracer().StepBegins(step);
+  return None();
+}
+
+std::array methods{
+    PyMethodDef{"torch_start", reinterpret_cast<void*>(&TorchStart), kMethVarargs, nullptr},
+    PyMethodDef{"torch_around", reinterpret_cast<void*>(&TorchAround), kMethVarargs, nullptr},
+    PyMethodDef{"torch_stop", reinterpret_cast<void*>(&TorchStop), kMethNoargs, nullptr},
+    PyMethodDef{"torch_name", reinterpret_cast<void*>(&TorchName), kMethVarargs, nullptr},
+    PyMethodDef{"torch_forget", reinterpret_cast<void*>(&TorchForget), kMethVarargs, nullptr},
+    PyMethodDef{"torch_says", reinterpret_cast<void*>(&TorchSays), kMethVarargs, nullptr},
+    PyMethodDef{"torch_step", reinterpret_cast<void*>(&StepNumber), kMethNoargs, nullptr},
+    PyMethodDef{"optimizer_begins", reinterpret_cast<void*>(&OptimizerBegins), kMethFastcall, nullptr},
+    PyMethodDef{"optimizer_ended", reinterpret_cast<void*>(&OptimizerEnded), kMethFastcall, nullptr},
+    PyMethodDef{"backward_begins", reinterpret_cast<void*>(&BackwardBegins), kMethNoargs, nullptr},
+    PyMethodDef{"backward_ended", reinterpret_cast<void*>(&BackwardEnded), kMethNoargs, nullptr},
+};
+PyMethodDef step_method{"step", reinterpret_cast<void*>(&Step), kMethVarargs, "step(number)"};
+
+bool Add(const PythonApi& api, PyMethodDef* method, PyObject* dict) {
+  python = &api;
+  PyObject* function = MakeFunction(api, method, &no_data);
+  if (function == nullptr) return false;
+  const bool added = api.PyDict_SetItemString(dict, method->name, function) == 0;
+  api.Py_DecRef(function);
+  return added;
+}
+
+}  // namespace
+
+bool AddTorchFunctions(const PythonApi& api, PyObject* dict) {
+  constexpr int kFirstWithVectorcall = 308;
+  const bool possible = api.VersionNumber() >= kFirstWithVectorcall && api.HasGil();
+  PyObject* flag = possible ? api._Py_TrueStruct : api._Py_FalseStruct;
+  if (api.PyDict_SetItemString(dict, "torch_possible", flag) != 0) return false;
+  if (!possible) return true;
+  for (PyMethodDef& method : methods) {
+    if (!Add(api, &method, dict)) return false;
+  }
+  return true;
+}
+
+bool AddStepFunction(const PythonApi& api, PyObject* dict) { return Add(api, &step_method, dict); }
+
+void StopTorch(const PythonApi& api) {
+  python = &api;
+  module_call.Remove(api);
+  next_batch.Remove(api);
+  TheTorchTracer().Stop();
+}
+
+bool InsideTorchCalls() {
+  if (inside == 0 && !TheTorchTracer().running()) ForgetTorchTracer();
+  return inside != 0;
+}
+
+void ForgetTorchInForkedChild() { forked = true; }
+
+}  // namespace probing::pyapi

@@ -1,0 +1,31 @@
+// What torch.py gets of us, and the functions that are put around those of torch.
+//
+//   torch_start(rate, max_overhead, modules, backward, objects)   objects as TorchTracer::Objects
+//   torch_around(what, function, any_function) -> bool   what: "call" for nn.Module.__call__, "next" for
+//                                          a data loader; any_function is one that nobody has touched
+//   torch_stop()
+//   torch_name(module, path, type, wanted), torch_forget(id)
+//   optimizer_begins(optimizer, …), optimizer_ended(optimizer, …), backward_begins(), backward_ended()
+//   torch_step() -> int                    the step that runs
+//   torch_says(message)                    a row of python.spans
+//   step(number)                           probing.step(); also for the package
+#pragma once
+
+#include "pyapi/python_api.h"
+
+namespace probing::pyapi {
+
+// Puts these functions into a dict. False with a Python exception. With the GIL.
+bool AddTorchFunctions(const PythonApi& api, PyObject* dict);
+// Only step(number).
+bool AddStepFunction(const PythonApi& api, PyObject* dict);
+
+// Takes the functions away that are around those of torch. With the GIL.
+void StopTorch(const PythonApi& api);
+// Whether a call of the job is inside of one still: our code has to stay then. With the GIL, after
+// StopTorch(); when none is, the tracer's memory goes.
+bool InsideTorchCalls();
+// Of the threads that were inside only this one exists now. No Python is touched.
+void ForgetTorchInForkedChild();
+
+}  // namespace probing::pyapi

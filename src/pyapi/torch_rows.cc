@@ -1,0 +1,111 @@
+#include "pyapi/torch_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace probing::pyapi {
+namespace {
+
+using ring::Cell;
+
+Cell Seconds(std::int64_t ns) { return Cell::Double(static_cast<double>(ns) / 1e9); }
+Cell Known(double number) { return std::isnan(number) ? Cell::Null() : Cell::Double(number); }
+
+}  // namespace
+
+void TorchRows::WriteStep(std::int64_t now_ns) {
+  const StepTimes& times = tracer_.times_;
+  const Cell cells[] = {
+      Cell::Timestamp(times.begin_wall_ns),
+      Cell::Int(tracer_.step_),
+      Seconds(now_ns - times.begin_ns),
+      times.data_wait_ns < 0 ? Cell::Null() : Seconds(times.data_wait_ns),
+      Seconds(times.forward_ns),
+      Seconds(times.backward_ns),
+      Seconds(times.optimizer_ns),
+      Seconds(times.overhead_ns),
+  };
+  tracer_.steps_table_->Write(cells, std::size(cells));
+}
+
+// Moments of the CPU become those of the GPU, where there are some.
+void TorchRows::UseGpuTimes(SampledStep& step) const {
+  const auto at = [&](PyObject* event, std::int64_t* ns) {
+    if (event == nullptr) return;
+    const double milliseconds = tracer_.gpu_.Milliseconds(step.base_event, event);
+    if (milliseconds >= 0) *ns = step.base_ns + static_cast<std::int64_t>(milliseconds * 1e6);
+  };
+  for (TorchCall& call : step.calls) {
+    at(call.begin_event, &call.begin_ns);
+    at(call.end_event, &call.end_ns);
+  }
+  for (std::size_t i = 0; i < step.moments.size(); ++i) at(step.moment_events[i], &step.moments[i].at_ns);
+}
+
+void TorchRows::WriteCalls(SampledStep& step) {
+  if (step.base_event != nullptr) UseGpuTimes(step);
+  std::int64_t seq = 0;
+  std::vector<CallRange> ranges;
+  for (const TorchCall& call : step.calls) {
+    ranges.push_back(call.range);
+    if (call.end_ns == 0) continue;  // still under way when the step ended
+    WriteCall(step, seq++,
+              {call, call.name->forward, call.optimizer ? "step" : "forward", call.begin_ns,
+               call.end_ns - call.begin_ns});
+  }
+  const auto spans = BackwardSpans(ranges, std::move(step.moments));
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].has_value()) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return spans[a]->begin_ns < spans[b]->begin_ns; });
+  for (const std::size_t i : order) {
+    const TorchCall& call = step.calls[i];
+    WriteCall(step, seq++,
+              {call, call.name->backward, "backward", spans[i]->begin_ns, spans[i]->duration_ns});
+  }
+}
+
+void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& row) {
+  const std::string device = row.call.gpu < 0 ? "cpu" : "cuda:" + std::to_string(row.call.gpu);
+  const bool backward = row.stage == "backward";  // what was free then is not known
+  const GpuMemory memory = backward ? GpuMemory() : row.call.memory;
+  const Cell cells[] = {
+      Cell::Timestamp(step.begin_wall_ns + row.begin_ns - step.begin_ns),
+      Cell::Int(step.number),
+      Cell::Int(seq),
+      Cell::String(row.call.name->path),
+      Cell::String(row.call.name->type),
+      Cell::String(row.operation),
+      Cell::String(row.stage),
+      Known(memory.allocated),
+      Known(memory.max_allocated),
+      Known(memory.cached),
+      Seconds(row.duration_ns),
+      Cell::Double(static_cast<double>(row.duration_ns) / 1e6),
+      Cell::String(device),
+      Cell::Bool(tracer_.rate_.rate() < 1),
+  };
+  tracer_.trace_table_->Write(cells, std::size(cells));
+}
+
+void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns) {
+  const PythonApi& api = *tracer_.api_;
+  PyObject* name = api.PyObject_GetAttrString(api.TypeOf(optimizer), "__name__");
+  const char* text = name == nullptr ? nullptr : api.PyUnicode_AsUTF8AndSize(name, nullptr);
+  const std::string type = text == nullptr ? "optimizer" : text;
+  if (name != nullptr) api.Py_DecRef(name);
+  api.PyErr_Clear();
+  ModuleName& known = tracer_.all_names_[{type, type}];
+  if (known.path.empty()) known = {type, type, type + ".step", "", true};
+  TorchCall call;
+  call.name = &known;
+  call.optimizer = true;
+  call.begin_ns = begin_ns;
+  call.end_ns = end_ns;
+  call.range.last = static_cast<std::int32_t>(tracer_.sampled_.calls.size());
+  tracer_.sampled_.calls.push_back(call);
+}
+
+}  // namespace probing::pyapi

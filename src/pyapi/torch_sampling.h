@@ -1,0 +1,57 @@
+// Which steps are traced in full.
+#pragma once
+
+#include <cstdint>
+
+namespace probing::pyapi {
+
+// One step in each 1/rate, not always the same one of them, so that it does not fall together with
+// what the job does every so many steps. A function of the number alone: all ranks take the same.
+inline bool IsSampledStep(std::int64_t step, double rate) {
+  if (rate >= 1) return true;
+  if (rate <= 0) return false;
+  const auto period = static_cast<std::uint64_t>(1 / rate + 0.5);
+  const auto number = static_cast<std::uint64_t>(step);
+  std::uint64_t mixed = number / period + 0x9e3779b97f4a7c15;  // splitmix64
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+  mixed ^= mixed >> 31;
+  return number % period == mixed % period;
+}
+
+// How much of the time the tracing took, and what to do when that is more than it may.
+class RateKeeper {
+ public:
+  RateKeeper() = default;
+  RateKeeper(double rate, double most_share) : rate_(rate), most_share_(most_share) {}
+
+  double rate() const { return rate_; }
+  double share() const { return share_; }  // of the last window
+
+  // Tells whether the rate is lower now than before.
+  bool StepTook(std::int64_t duration_ns, std::int64_t overhead_ns) {
+    constexpr std::int64_t kWindowNs = 1'000'000'000;
+    constexpr int kWindowSteps = 20;
+    constexpr double kLowest = 1e-4;
+    duration_ns_ += duration_ns;
+    overhead_ns_ += overhead_ns;
+    if (++steps_ < kWindowSteps || duration_ns_ < kWindowNs) return false;
+    share_ = static_cast<double>(overhead_ns_) / static_cast<double>(duration_ns_);
+    duration_ns_ = overhead_ns_ = 0;
+    steps_ = 0;
+    if (share_ <= most_share_ || rate_ <= kLowest) return false;
+    const double lower = rate_ * most_share_ / share_ * 0.8;
+    rate_ = lower > kLowest ? lower : kLowest;
+    return true;
+  }
+
+ private:
+  double rate_ = 0;
+  double most_share_ = 1;
+  double share_ = 0;
+  std::int64_t duration_ns_ = 0;
+  std::int64_t overhead_ns_ = 0;
+  int steps_ = 0;
+};
+
+}  // namespace probing::pyapi

@@ -1,0 +1,47 @@
+#include "pyapi/torch_sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace probing::pyapi {
+namespace {
+
+TEST(TorchSampling, OneStepOfEachPeriodAndNotAlwaysTheSame) {
+  std::set<std::int64_t> places;
+  for (std::int64_t period = 0; period < 100; ++period) {
+    int sampled = 0;
+    for (std::int64_t place = 0; place < 20; ++place) {
+      if (!IsSampledStep(period * 20 + place, 0.05)) continue;
+      ++sampled;
+      places.insert(place);
+    }
+    EXPECT_EQ(sampled, 1) << period;
+  }
+  EXPECT_GT(places.size(), 10U);
+}
+
+TEST(TorchSampling, AllOrNone) {
+  for (std::int64_t step = 0; step < 50; ++step) {
+    EXPECT_TRUE(IsSampledStep(step, 1));
+    EXPECT_FALSE(IsSampledStep(step, 0));
+  }
+}
+
+TEST(RateKeeper, LowersTheRateWhenMoreThanTheShareWasTaken) {
+  RateKeeper keeper(1, 0.03);
+  bool lowered = false;
+  for (int i = 0; i < 20; ++i) lowered = keeper.StepTook(100'000'000, 30'000'000) || lowered;
+  EXPECT_TRUE(lowered);
+  EXPECT_NEAR(keeper.share(), 0.3, 1e-9);
+  EXPECT_NEAR(keeper.rate(), 0.08, 1e-9);
+}
+
+TEST(RateKeeper, StaysWhenItIsWithinTheBound) {
+  RateKeeper keeper(1, 0.03);
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(keeper.StepTook(100'000'000, 2'000'000));
+  EXPECT_EQ(keeper.rate(), 1);
+}
+
+}  // namespace
+}  // namespace probing::pyapi

@@ -1,0 +1,65 @@
+// What is known of one training step.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "pyapi/python_api.h"
+#include "pyapi/torch_backward.h"
+
+namespace probing::pyapi {
+
+struct ModuleName {
+  std::string path, type;
+  std::string forward, backward;  // names of its operations
+  bool wanted = true;             // by modules=…
+};
+
+struct GpuMemory {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double allocated = kUnknown;
+  double max_allocated = kUnknown;
+  double cached = kUnknown;
+};
+
+// One call of a module, or of an optimizer.
+struct TorchCall {
+  const ModuleName* name = nullptr;
+  bool optimizer = false;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+  CallRange range;
+  std::int32_t outer = -1;          // the call it was made in
+  std::int32_t gpu = -1;            // its number; −1: on the CPU
+  PyObject* begin_event = nullptr;  // on the GPU; references of ours
+  PyObject* end_event = nullptr;
+  GpuMemory memory;
+};
+
+// A step that is traced in full.
+struct SampledStep {
+  std::int64_t number = 0;
+  std::int64_t begin_ns = 0;
+  std::int64_t begin_wall_ns = 0;
+  std::vector<TorchCall> calls;
+  std::vector<BackwardMoment> moments;
+  std::vector<PyObject*> moment_events;  // empty, or one for each moment (null on the CPU)
+  PyObject* base_event = nullptr;        // the others' times are counted from this one
+  std::int64_t base_ns = 0;
+  PyObject* last_event = nullptr;  // when this one is over, all are
+};
+
+// Where the time of every step goes.
+struct StepTimes {
+  std::int64_t begin_ns = 0;
+  std::int64_t begin_wall_ns = 0;
+  std::int64_t data_wait_ns = -1;  // −1: nobody waited for data
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  std::int64_t optimizer_ns = 0;
+  std::int64_t overhead_ns = 0;
+};
+
+}  // namespace probing::pyapi

@@ -1,0 +1,220 @@
+"""Tracing of PyTorch itself, where build/torch-venv has it; test_torch_tracing.py needs none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+from harness import Cli, Target, wait_until
+
+StartTarget = Callable[..., Target]
+TORCH = harness.ROOT / "build/torch-venv/bin/python"
+SETTING = "probing.torch.profiling"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch, 1 GB)"
+    ),
+    pytest.mark.slow(240),  # importing torch takes seconds, on a machine that has nothing else to do
+]
+
+
+def ask(probing: Cli, pid: int, sql: str) -> list[dict[str, Any]]:
+    return json.loads(probing("-t", pid, "query", "-f", "json", sql).expect(0).stdout)
+
+
+def start(target: StartTarget, kind: str, spec: str = "full", *more: object) -> Target:
+    library = str(harness.BIN / "libprobing.so")
+    return target(
+        "torch_kinds", kind, *more, python=str(TORCH), LD_PRELOAD=library, PROBING_TORCH_PROFILING=spec
+    )
+
+
+def traced(probing: Cli, job: Target, least: int = 2) -> list[list[tuple[str, str]]]:
+    """(module, stage) of the calls of steps that were traced in full: not of the oldest, which may have
+    been overwritten in part, nor of the last, which may still be written."""
+    sql = "SELECT step, module, stage FROM python.torch_trace ORDER BY step, seq"
+
+    def enough() -> list[list[tuple[str, str]]] | None:
+        found: dict[int, list[tuple[str, str]]] = {}
+        for row in ask(probing, job.pid, sql):
+            found.setdefault(row["step"], []).append((row["module"], row["stage"]))
+        return list(found.values())[1:-1] if len(found) >= least + 2 else None
+
+    return wait_until(enough, 40, "steps are traced")
+
+
+PLAIN = [("Sequential", "forward"), ("0", "forward"), ("1", "forward"), ("2", "forward")]
+BACK = [("Sequential", "backward"), ("2", "backward"), ("1", "backward"), ("0", "backward")]
+
+
+def test_a_training_is_traced(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "plain")
+    assert traced(probing, job)[0] == [*PLAIN, ("AdamW", "step"), *BACK]
+    [sums] = ask(
+        probing,
+        job.pid,
+        "SELECT min(forward) AS forward, min(backward) AS backward, min(optimizer) AS optimizer,"
+        " min(duration - forward - backward - optimizer) AS other FROM python.torch_steps",
+    )
+    assert all(value > 0 for value in sums.values()), sums
+    job.expect_progress("steps")
+
+
+def test_what_is_computed_is_the_same_bit_by_bit(probing: Cli, target: StartTarget) -> None:
+    alone = target("torch_kinds", "fixed", "600", python=str(TORCH))
+    watched = start(target, "fixed", "full", "600")
+    switched = target("torch_kinds", "fixed", "600", python=str(TORCH))
+    probing("-t", switched.pid, "inject").expect(0)
+    while switched.report()["checksum"] == 0:
+        for spec in ("full", "off", "on,rate=0.5,exprs=loss@plain"):
+            probing("-t", switched.pid, "config", f"{SETTING}={spec}").expect(0)
+            switched.reset("alive")
+    jobs = [alone, watched, switched]
+    wait_until(lambda: all(job.report()["checksum"] for job in jobs), 40, "all have trained")
+    assert len({job.report()["checksum"] for job in jobs}) == 1
+    assert ask(probing, watched.pid, "SELECT count(*) AS n FROM python.torch_trace")[0]["n"] > 1000
+
+
+def test_passes_that_make_one_step_together(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "accumulate")
+    stages = [stage for _, stage in traced(probing, job)[1]]
+    # Checkpoints run the first half of the forward pass a second time, within backward.
+    assert stages.count("forward") >= 4 * 3
+    assert stages.count("step") == 1
+    job.expect_progress("steps")
+
+
+def test_a_module_that_is_called_twice_is_counted_twice(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "shared")
+    calls = traced(probing, job)[1]
+    assert calls.count(("layer", "forward")) == 2
+    assert calls.count(("layer", "backward")) == 2
+    assert calls.count(("head", "forward")) == 1
+    job.expect_progress("steps")
+
+
+def test_an_exception_in_a_model_is_the_models(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "raising")
+    traced(probing, job)
+    job.expect_progress("steps")
+    assert job.report()["wrong"] == 0
+
+
+def test_nothing_keeps_a_model_alive(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "deleted")
+    traced(probing, job, 10)
+    for spec in ("off", "full", "on"):
+        probing("-t", job.pid, "config", f"{SETTING}={spec}").expect(0)
+        job.expect_progress("steps")
+        assert job.report()["alive"] == 0
+
+
+def test_a_thread_that_trains_in_the_background(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "background")
+    assert traced(probing, job)[0][:4] == PLAIN
+
+
+def test_compiled_code_is_left_alone(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "compiled")
+    calls = traced(probing, job)[-1]
+    assert ("OptimizedModule", "forward") in calls
+    job.expect_progress("steps", 30)
+    assert job.report()["wrong"] == 0
+
+
+def test_workers_of_a_data_loader(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "loader")
+    traced(probing, job)
+    sql = "SELECT max(data_wait) AS waited FROM python.torch_steps"
+    assert ask(probing, job.pid, sql)[0]["waited"] > 0
+    job.expect_progress("steps")
+
+
+def test_collectives_have_their_number_size_and_time(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    job = start(target, "gloo", "steps", tmp_path / "store")
+    sql = "SELECT * FROM python.collectives ORDER BY timestamp_ns LIMIT 100"
+    rows = wait_until(lambda: len(r := ask(probing, job.pid, sql)) >= 20 and r, 20, "collectives")
+    reduced = [row for row in rows if row["op"] == "all_reduce"]
+    assert {row["bytes"] for row in reduced} == {32 * 32 * 4, 32 * 4, 4}
+    assert {(row["dtype"], row["state"]) for row in reduced} == {("float32", "completed")}
+    assert all(row["duration_ms"] > 0 for row in reduced)
+    numbers = [row["seq"] for row in rows]
+    assert numbers == sorted(set(numbers)), "each has a number of its own"
+    assert {row["state"] for row in rows if row["op"] == "broadcast"} == {"scheduled"}
+
+
+def test_everything_is_taken_out_in_the_middle_of_a_step(probing: Cli, target: StartTarget) -> None:
+    job = target("torch_kinds", "plain", python=str(TORCH))
+    for _ in range(3):
+        probing("-t", job.pid, "inject").expect(0)
+        probing("-t", job.pid, "config", f"{SETTING}=full,exprs=loss@plain").expect(0)
+        traced(probing, job)
+        answer = probing("-t", job.pid, "eject").expect(0)
+        assert "stays" not in answer.stdout + answer.stderr
+        wait_until(lambda: not harness.is_probed(job.pid), 10, "nothing of the probe is left")
+        job.expect_progress("steps")
+
+
+def test_models_and_tensors_that_are_alive(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "plain", "off")
+    modules = {row["name"]: row for row in ask(probing, job.pid, "SELECT * FROM python.modules")}
+    assert set(modules) == {"Sequential", "0", "1", "2"}
+    assert modules["0"]["parameters"] == 32 * 32 + 32
+    assert (modules["2"]["type"], modules["2"]["dtype"], modules["2"]["device"]) == (
+        "Linear",
+        "float32",
+        "cpu",
+    )
+    tensors = {row["name"]: row for row in ask(probing, job.pid, "SELECT * FROM python.tensors")}
+    assert tensors["0.weight"]["shape"] == "[32, 32]"
+    assert tensors["0.weight"]["bytes"] == 4096
+    assert tensors["2.bias"]["holder"] == "Linear"
+    job.expect_progress("steps")
+
+
+def test_the_example_works_as_the_documents_say(probing: Cli, tmp_path: Path) -> None:
+    """PROBING_TORCH_PROFILING="on,exprs=loss@train,acc1@train" PROBE=1 python examples/imagenet.py"""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import _probing_start\n_probing_start.start()\n")
+    environment = harness.clean_environment(
+        PROBE="1",
+        PROBING_TORCH_PROFILING="on,exprs=loss@train,acc1@train",
+        PROBING_LIBRARY=str(harness.BIN / "libprobing.so"),
+        PYTHONPATH=os.pathsep.join([str(site), str(harness.ROOT / "python")]),
+    )
+    command = [str(TORCH), str(harness.ROOT / "examples/imagenet.py"), "--epochs", "100", "--images", "64"]
+    job = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert job.stdout is not None
+        for line in job.stdout:
+            if b"Epoch: [1]" in line:
+                break
+        epochs = ask(
+            probing,
+            job.pid,
+            "SELECT epoch, avg(loss) AS loss, max(acc1) AS acc1, count(*) AS steps"
+            " FROM training_logs GROUP BY epoch ORDER BY epoch",
+        )
+        assert epochs[0]["epoch"] == 0
+        assert epochs[0]["loss"] > 0
+        assert 0 <= epochs[0]["acc1"] <= 100
+        slowest = ask(
+            probing,
+            job.pid,
+            "SELECT operation_name, avg(duration_ms) AS took, count(*) AS calls FROM python.torch_trace"
+            " WHERE timestamp > now() - interval '5 minutes' GROUP BY 1 ORDER BY 2 DESC LIMIT 3",
+        )
+        assert slowest[0]["operation_name"] in {"SmallResNet.forward", "SmallResNet.backward"}
+    finally:
+        job.kill()
+        job.communicate()

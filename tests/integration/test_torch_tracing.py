@@ -1,0 +1,259 @@
+"""Tracing of PyTorch, on a stand-in of it that every machine has; test_torch.py has the real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import harness
+import pytest
+from harness import Cli, Target, wait_until
+
+StartTarget = Callable[..., Target]
+SETTING = "probing.torch.profiling"
+PACKAGE = str(harness.ROOT / "python")
+
+
+def ask(probing: Cli, job: Target, sql: str) -> list[dict[str, Any]]:
+    return json.loads(probing("-t", job.pid, "query", "-f", "json", sql).expect(0).stdout)
+
+
+def start(target: StartTarget, scenario: str, spec: str, *more: object, **options: Any) -> Target:
+    """A job that was started with the probe."""
+    library = str(harness.BIN / "libprobing.so")
+    return target(
+        "torch_standin", scenario, *more, LD_PRELOAD=library, PROBING_TORCH_PROFILING=spec, **options
+    )
+
+
+def steps_of(probing: Cli, job: Target, least: int = 3) -> list[dict[str, Any]]:
+    sql = "SELECT * FROM python.torch_steps ORDER BY step"
+    return wait_until(
+        lambda: len(rows := ask(probing, job, sql)) >= least and rows, 20, f"{least} steps are recorded"
+    )
+
+
+def calls_of(probing: Cli, job: Target, least: int = 1) -> list[list[dict[str, Any]]]:
+    """The rows of steps that were traced in full, in their order. Not those of the oldest, which may
+    have been overwritten in part, nor those of the last, which may still be written."""
+    sql = "SELECT * FROM python.torch_trace ORDER BY step, seq"
+
+    def enough() -> list[list[dict[str, Any]]] | None:
+        found: dict[int, list[dict[str, Any]]] = {}
+        for row in ask(probing, job, sql):
+            found.setdefault(row["step"], []).append(row)
+        return list(found.values())[1:-1] if len(found) >= least + 2 else None
+
+    return wait_until(enough, 20, f"{least} steps are traced")
+
+
+def inside(probing: Cli, job: Target, expression: str) -> str:
+    return probing("-t", job.pid, "eval", f"import torch, sys; print({expression})").expect(0).stdout.strip()
+
+
+HOOKED = (
+    "len(torch.optim.optimizer._global_optimizer_pre_hooks),"
+    " len(torch.optim.optimizer._global_optimizer_post_hooks),"
+    " hasattr(torch.autograd.backward, '__wrapped__')"
+)
+
+
+# ── steps and modules ────────────────────────────────────────────────────────────────────────
+
+
+def test_every_call_of_a_module_is_a_row(probing: Cli, target: StartTarget, python: str) -> None:
+    job = start(target, "train", "full", python=python)
+    if tuple(map(int, python.split(".")[:2])) < (3, 8):  # no way in that leaves no trace
+        job.expect_progress("steps")
+        assert ask(probing, job, "SELECT * FROM python.torch_trace") == []
+        return
+    rows = calls_of(probing, job)[0]
+    assert [(row["module"], row["stage"]) for row in rows] == [
+        ("Sequential", "forward"),
+        ("first", "forward"),
+        ("middle", "forward"),
+        ("middle.inner", "forward"),
+        ("last", "forward"),
+        ("SGD", "step"),
+        ("Sequential", "backward"),
+        ("last", "backward"),
+        ("middle", "backward"),
+        ("middle.inner", "backward"),
+        ("first", "backward"),
+    ]
+    assert [row["seq"] for row in rows] == list(range(11))
+    assert {row["device"] for row in rows} == {"cpu"}
+    assert rows[1]["operation_name"] == "first.forward"
+    assert rows[3]["module_type"] == "Linear"
+    assert rows[0]["duration"] >= sum(row["duration"] for row in rows[1:3])
+    assert rows[0]["duration_ms"] == pytest.approx(rows[0]["duration"] * 1000)
+    job.expect_progress("steps")
+
+
+def test_every_step_is_timed_and_only_some_are_traced(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "train", "on,rate=0.1")
+    steps = steps_of(probing, job, 40)
+    numbers = [row["step"] for row in steps]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    for row in steps:
+        parts = row["forward"] + row["backward"] + row["optimizer"]
+        assert 0 < parts < row["duration"]
+        assert row["data_wait"] is None
+    calls_of(probing, job)
+    sql = (
+        "SELECT count(DISTINCT s.step) AS steps, count(DISTINCT t.step) AS traced"
+        " FROM python.torch_steps s LEFT JOIN python.torch_trace t USING (step)"
+    )
+    [counts] = ask(probing, job, sql)
+    assert 3 <= counts["traced"] < counts["steps"] / 4
+    job.expect_unharmed()
+
+
+def test_without_an_optimizer_a_call_of_the_model_is_a_step(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "infer", "full")
+    steps_of(probing, job, 5)
+    for rows in calls_of(probing, job, 3):
+        stages = [(row["module"], row["stage"]) for row in rows]
+        assert stages[0] == ("Sequential", "forward")
+        assert len(stages) == 5
+
+
+def test_the_job_may_say_what_a_step_is(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "steps", "full", PACKAGE)
+    steps = steps_of(probing, job, 5)
+    assert all(row["step"] >= 1000 for row in steps[1:])
+
+
+def test_only_modules_that_were_asked_for(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "train", "full,modules=middle*,last,backward=off")
+    rows = calls_of(probing, job)[0]
+    assert [row["module"] for row in rows] == ["middle", "middle.inner", "last", "SGD"]
+
+
+# ── on and off ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_switched_on_and_off_in_a_job_that_runs(probing: Cli, target: StartTarget) -> None:
+    job = target("torch_standin", "train")
+    probing("-t", job.pid, "inject").expect(0)
+    before = inside(probing, job, HOOKED)
+    assert before == "0 0 False"
+    for _ in range(3):
+        probing("-t", job.pid, "config", f"{SETTING}=full").expect(0)
+        calls_of(probing, job)
+        assert inside(probing, job, HOOKED) == "1 1 True"
+        probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+        wait_until(lambda: inside(probing, job, HOOKED) == before, 10, "torch is as it was")
+    count = "SELECT count(*) AS n FROM python.torch_steps"
+    written = ask(probing, job, count)
+    job.expect_progress("steps")
+    assert ask(probing, job, count) == written
+    probing("-t", job.pid, "config", f"{SETTING}=full").expect(0)
+    wait_until(lambda: inside(probing, job, HOOKED) == "1 1 True", 10, "it is on again")
+    answer = probing("-t", job.pid, "eject").expect(0)
+    assert "stays" not in answer.stdout + answer.stderr
+    wait_until(lambda: not harness.is_probed(job.pid), 10, "nothing of the probe is left")
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("on,rat=0.1", 'there is no option "rat"', "did you mean rate?"),
+        ("on,rate=7", 'rate cannot be "7"', "share of the steps"),
+        ("on,exprs=loss", 'exprs cannot be "loss"', "loss@train"),
+        ("yes please", 'cannot begin with "yes please"', "it takes off, or on"),
+    ],
+)
+def test_a_wrong_text_is_explained(
+    probing: Cli, target: StartTarget, spec: str, message: str, hint: str
+) -> None:
+    job = start(target, "train", "off")
+    answer = probing("-t", job.pid, "config", f"{SETTING}={spec}").expect(2)
+    assert message in answer.stderr
+    assert hint in answer.stderr
+    assert probing("-t", job.pid, "config", SETTING).expect(0).stdout.strip() == "off"
+    job.expect_progress("steps")
+
+
+def test_a_wrong_text_in_the_environment_is_explained_in_the_events(
+    probing: Cli, target: StartTarget
+) -> None:
+    job = start(target, "train", "on,rat=0.1")
+    sql = "SELECT attributes FROM python.spans WHERE name = 'probing.config'"
+    [row] = wait_until(lambda: ask(probing, job, sql), 10, "the event")
+    assert "PROBING_TORCH_PROFILING" in row["attributes"]
+    assert "did you mean rate?" in row["attributes"]
+    job.expect_progress("steps")
+
+
+def test_the_rate_goes_down_when_it_costs_too_much(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "train", "full", PROBING_TORCH_MAX_OVERHEAD="0.01%")
+    sql = "SELECT attributes FROM python.spans WHERE name = 'probing.torch'"
+    [said, *_] = wait_until(lambda: ask(probing, job, sql), 20, "the tracer says that it does less")
+    assert "probing.torch.max_overhead: rate=0.0" in said["attributes"]
+    job.expect_progress("steps")
+
+
+# ── variables ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_variables_are_recorded_at_every_step(probing: Cli, target: StartTarget) -> None:
+    names = ["loss", "epoch", "meter.value", "meter.broken", "huge", "endless", "output", "not_there"]
+    job = start(target, "train", "steps,exprs=" + ",".join(f"{name}@train_step" for name in names))
+    wait_until(
+        lambda: ask(probing, job, "SELECT count(*) AS n FROM python.variables")[0]["n"] > 20, 20, "variables"
+    )
+    rows = ask(probing, job, "SELECT * FROM python.variables ORDER BY step LIMIT 6")
+    seen = {row["name"]: row for row in rows}
+    assert set(seen) == set(names) - {"meter.broken", "not_there"}
+    assert seen["meter.value"]["number"] == 0.25
+    assert 0 < seen["loss"]["number"] <= 1
+    assert seen["huge"]["value"] == "list of 100000"
+    assert seen["endless"]["value"] == "list of 1"
+    assert seen["output"]["value"] == "Tensor"
+    assert {row["func"] for row in rows} == {"train_step"}
+    said = ask(probing, job, "SELECT attributes FROM python.spans WHERE name = 'probing.torch'")
+    assert ["raises ValueError" in row["attributes"] for row in said] == [True]
+    logs = ask(probing, job, "SELECT * FROM training_logs WHERE source = 'exprs' ORDER BY step LIMIT 1")
+    assert logs[0]["loss"] == seen["loss"]["number"]
+    assert logs[0]["epoch"] is not None
+    job.expect_progress("steps")
+
+
+def test_the_package_switches_it(probing: Cli, target: StartTarget) -> None:
+    library = str(harness.BIN / "libprobing.so")
+    job = target("torch_standin", "package", PACKAGE, PROBING_LIBRARY=library)
+    calls_of(probing, job)
+    sql = "SELECT DISTINCT name FROM python.variables ORDER BY 1"
+    wait_until(lambda: [row["name"] for row in ask(probing, job, sql)] == ["loss", "meter.value"], 10)
+    job.expect_unharmed()
+
+
+# ── a GPU that is not there ──────────────────────────────────────────────────────────────────
+
+
+def test_times_on_a_gpu_are_its_own(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "gpu", "full")
+    rows = calls_of(probing, job, 3)[1]
+    times = {(row["module"], row["stage"]): row for row in rows}
+    # A layer takes a millisecond there, and two backward; nothing of that passes on the CPU.
+    assert times["first", "forward"]["duration_ms"] == pytest.approx(1)
+    assert times["Sequential", "forward"]["duration_ms"] == pytest.approx(3)
+    assert times["last", "backward"]["duration_ms"] == pytest.approx(2)
+    assert times["Sequential", "backward"]["duration_ms"] == pytest.approx(6)
+    assert times["first", "forward"]["device"] == "cuda:0"
+    memory = [times["first", "forward"][name] for name in ("allocated", "max_allocated", "cached")]
+    assert memory == [3, 5, 8]
+    events = int(inside(probing, job, "torch.gpu['events']"))
+    before = job.report()["steps"]
+    wait_until(lambda: job.report()["steps"] > before + 50, 20, "fifty more steps")
+    assert int(inside(probing, job, "torch.gpu['events']")) <= events + 100, "events are used again"
+
+
+def test_a_gpu_is_left_alone_while_a_graph_is_captured(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "capture", "full")
+    calls_of(probing, job, 4)
+    assert job.report()["failed"] == 0
+    job.expect_progress("steps")

@@ -1,0 +1,208 @@
+"""Kinds of training that the tracer has to stand: target_torch_kinds.py KIND [ARGUMENT]. Needs torch."""
+
+import gc
+import sys
+import threading
+import time
+import weakref
+
+import torch
+from report import Report
+from torch import nn
+
+report = Report("steps", "wrong", "checksum", "alive")
+torch.manual_seed(0)
+torch.set_num_threads(1)
+
+
+def make_model(width=32):
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, 1))
+
+
+def batches(width=32):
+    generator = torch.Generator().manual_seed(1)
+    while True:
+        x = torch.randn(8, width, generator=generator)
+        yield x, x.sum(1, keepdim=True)
+
+
+def checksum(model):
+    """The model's parameters, bit by bit."""
+    total = 0
+    for parameter in model.parameters():
+        total = (total * 31 + int(parameter.detach().view(torch.int32).long().sum())) % (1 << 62)
+    return total
+
+
+def plain(model=None, steps=0):
+    """Ends after so many steps, or never."""
+    model = model or make_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        if steps and report["steps"] == steps:
+            return report.__setitem__("checksum", checksum(model))
+        time.sleep(0.001)
+
+
+def fixed(steps="600"):
+    plain(steps=int(steps))
+    while True:
+        time.sleep(0.01)
+
+
+def accumulate():
+    """Four passes for one step, under autocast, with a gradient scaler and activation checkpoints."""
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    scaler = torch.amp.GradScaler("cpu")
+    for number, (x, y) in enumerate(batches(), 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = (checkpoint_sequential(model, 2, x, use_reentrant=False).float() - y).pow(2).mean() / 4
+        scaler.scale(loss).backward()
+        if number % 4 == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            report["steps"] += 1
+            if report["steps"] == 1:
+                report.ready()
+            time.sleep(0.001)
+
+
+class Shared(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(32, 32)
+        self.again = self.layer
+        self.scripted = torch.jit.script(nn.Linear(32, 32))
+        self.head = nn.Linear(32, 1)
+
+    def forward(self, x):
+        return self.head(self.scripted(self.again(self.layer(x))))
+
+
+def shared():
+    plain(Shared())
+
+
+class Moody(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(32, 1)
+
+    def forward(self, x):
+        if report["steps"] % 3 == 2:
+            raise ValueError("not today")
+        return self.layer(x)
+
+
+def raising():
+    model = Moody()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for x, y in batches():
+        try:
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        except ValueError as error:
+            report["wrong"] += str(error) != "not today"
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        time.sleep(0.001)
+
+
+def deleted():
+    """A model is made anew every few steps; how many are alive."""
+    models = []
+    while True:
+        model = make_model()
+        models.append(weakref.ref(model))
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+        for _, (x, y) in zip(range(3), batches()):
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+            report["steps"] += 1
+        del model, optimizer
+        gc.collect()
+        models = [one for one in models if one() is not None]
+        report["alive"] = len(models)
+        if report["steps"] == 3:
+            report.ready()
+
+
+def background():
+    thread = threading.Thread(target=plain)
+    thread.start()
+    thread.join()
+
+
+def compiled():
+    """Compiled while it is traced: no break in the graph, the same numbers."""
+    model, eager = Shared(), None
+    model.scripted = nn.Linear(32, 32)
+    eager = make_model()
+    import torch._dynamo
+
+    quick = torch.compile(model, backend="eager", fullgraph=True)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for x, y in batches():
+        if report["steps"] % 20 == 0:
+            torch._dynamo.reset()  # compiled anew
+        with torch.no_grad():
+            report["wrong"] += not torch.equal(quick(x), model(x))
+        (nn.functional.mse_loss(quick(x), y) + 0 * eager(x).sum()).backward()
+        optimizer.step()
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        time.sleep(0.001)
+
+
+def loader(workers="2"):
+    """Batches from forked workers."""
+    from torch.utils.data import DataLoader, TensorDataset
+
+    data = DataLoader(TensorDataset(torch.randn(256, 32)), 8, num_workers=int(workers))
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    while True:
+        for (x,) in data:
+            model(x).mean().backward()
+            optimizer.step()
+            report["steps"] += 1
+            if report["steps"] == 1:
+                report.ready()
+            time.sleep(0.001)
+
+
+def gloo(path):
+    """One rank that talks to itself."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method="file://" + path, rank=0, world_size=1)
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for x, y in batches():
+        nn.functional.mse_loss(model(x), y).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        dist.broadcast(torch.zeros(4), 0, async_op=True).wait()
+        optimizer.step()
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        time.sleep(0.001)
+
+
+globals()[sys.argv[1]](*sys.argv[2:])
