@@ -17,7 +17,7 @@
 namespace probing::wire {
 
 enum class Holder : std::uint8_t { kProbe, kDaemon, kDaemonPerTarget };
-enum class SettingType : std::uint8_t { kSeconds, kBytes, kCount, kFlag, kChoice, kWords };
+enum class SettingType : std::uint8_t { kSeconds, kBytes, kCount, kFlag, kChoice, kWords, kAddresses };
 
 struct Setting {
   std::string_view name;
@@ -38,7 +38,8 @@ Result<const Setting*> FindSetting(std::string_view name);
 std::string EnvironmentName(const Setting& setting);
 
 // Checks a value and writes it the one way it is stored and shown: seconds as "0.5", bytes
-// as "1048576" (from "1MB"), flags as "true" or "false", words as "a,c" in the order of the choices.
+// as "1048576" (from "1MB"), flags as "true" or "false", words as "a,c" in the order of the choices,
+// addresses as "127.0.0.1:3344,[::1]:3344" or "none".
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text);
 
 // The values of all settings of one holder. Not thread-safe.
