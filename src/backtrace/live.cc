@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "backtrace/backtrace.h"
+#include "cpython/interpreter.h"
+#include "process/held_process.h"
+
+namespace probing::backtrace {
+namespace {
+
+constexpr int kAttempts = 500;      // where its CPU cannot be shared: 5 ms for the busiest thread
+constexpr int kHolds = 5;           // tries at a picture without a torn thread
+constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
+
+// Reads the threads again, native frames and all. `interpreter` is null where there is no Python.
+Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
+  unwind::SymbolStore symbols;
+  ASSIGN_OR_RETURN(auto unwinder, unwind::Unwinder::Attach(picture.pid, symbols));
+  for (ShownThread& thread : picture.threads) {
+    auto reading = unwind::ReadMixed(unwinder, thread.has_python ? interpreter : nullptr, thread.kernel.tid);
+    if (!reading.ok()) {
+      thread.no_native = reading.error().message;
+      continue;
+    }
+    thread.python.torn = reading->python.torn;
+    thread.python.truncated = reading->python.truncated;
+    thread.mixed = std::move(*reading);
+  }
+  return {};
+}
+
+// Gives every task to the thread that runs its event loop. Those of threads that are not shown are
+// left out.
+void AddTasks(Picture& picture, const Selection& selection) {
+  for (const cpython::Task& task : picture.snapshot.tasks) {
+    if (task.tid == 0 && !selection.tid) picture.other_tasks.push_back(task);
+    for (ShownThread& thread : picture.threads) {
+      if (task.tid != 0 && thread.kernel.tid == task.tid) thread.tasks.push_back(task);
+    }
+  }
+}
+
+// Lets the process go, and says for how long it was held.
+std::string Release(process::HeldProcess& held) {
+  const std::size_t count = held.thread_count();
+  const std::int64_t held_us = held.Release() / 1000;
+  if (count == 0) return "the target stands still already: nothing was held\n";
+  return "held " + std::to_string(count) + (count == 1 ? " thread" : " threads") + " for " +
+         std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n";
+}
+
+// A thread may have been held just between two frames; the next time it is somewhere else.
+Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
+                                   const cpython::ReadOptions& options, std::string& remarks) {
+  for (int tries_left = kHolds;; --tries_left) {
+    auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
+    if (!held.ok()) {
+      return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
+    }
+    auto snapshot = interpreter.Read(options);
+    remarks += Release(*held);
+    const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
+                                                   [](const cpython::Thread& thread) { return thread.torn; });
+    if (!torn || tries_left == 1) return snapshot;
+  }
+}
+
+}  // namespace
+
+Result<Picture> ReadLive(pid_t pid, const Options& options) {
+  Picture picture;
+  picture.pid = pid;
+  auto interpreter = cpython::Interpreter::Attach(pid);
+  if (!interpreter.ok()) {
+    Error& error = interpreter.error();
+    if (error.code != Code::kFailed) return std::move(error);
+    if (!options.native) {
+      error.hint += (error.hint.empty() ? "" : "; ") + std::string("--native shows the native frames");
+      return std::move(error);
+    }
+    picture.remarks = "note: " + error.message + "; native frames only\n";
+    picture.threads = Select(pid, {}, {.tid = options.selection.tid, .all = true});
+    RETURN_IF_ERROR(AddNative(picture, nullptr));
+    return picture;
+  }
+  const cpython::ReadOptions how{
+      .attempts = kAttempts, .locals = options.locals, .share_cpu = !options.stop, .tasks = true};
+  ASSIGN_OR_RETURN(picture.snapshot,
+                   options.stop ? ReadHeld(pid, *interpreter, how, picture.remarks) : interpreter->Read(how));
+  picture.threads = Select(pid, picture.snapshot, options.selection);
+  AddTasks(picture, options.selection);
+  if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
+  return picture;
+}
+
+}  // namespace probing::backtrace
