@@ -31,7 +31,18 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-Result<query::FormatOptions> FormatOf(const server::Json& body) {
+// What an HTTP client says it takes, when the request itself says nothing.
+std::string FormatByAccept(const std::string& accept) {
+  if (accept.find("application/vnd.apache.arrow.stream") != std::string::npos) return "arrow";
+  if (accept.find("text/csv") != std::string::npos) return "csv";
+  if (accept.find("application/vnd.apache.parquet") != std::string::npos) return "parquet";
+  if (accept.find("application/x-ndjson") != std::string::npos) return "jsonl";
+  if (accept.find("text/markdown") != std::string::npos) return "markdown";
+  return accept.starts_with("text/plain") ? "table" : "rows";
+}
+
+Result<query::FormatOptions> FormatOf(const server::Request& request) {
+  const server::Json& body = request.body;
   const auto format = body.find("format");
   const auto width = body.find("width");
   if ((format != body.end() && !format->is_string()) ||
@@ -39,8 +50,8 @@ Result<query::FormatOptions> FormatOf(const server::Json& body) {
     return Error{Code::kUsage, "format is a name and width a number of characters", ""};
   }
   query::FormatOptions options;
-  ASSIGN_OR_RETURN(options.format,
-                   query::ParseFormat(format == body.end() ? "rows" : format->get<std::string>()));
+  ASSIGN_OR_RETURN(options.format, query::ParseFormat(format == body.end() ? FormatByAccept(request.accept)
+                                                                           : format->get<std::string>()));
   if (width != body.end())
     options.width = static_cast<int>(std::clamp<std::int64_t>(width->get<std::int64_t>(), 0, kMaxWidth));
   return options;
@@ -63,7 +74,7 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     return Error{Code::kUsage, "a query needs sql", "POST {\"sql\": \"SELECT …\"}"};
   query::QueryRequest prepared;
   prepared.sql = sql->get<std::string>();
-  ASSIGN_OR_RETURN(prepared.format, FormatOf(request.body));
+  ASSIGN_OR_RETURN(prepared.format, FormatOf(request));
   prepared.limits.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.query.timeout") * 1000);
   prepared.limits.memory_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.query.memory"));
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
@@ -111,7 +122,7 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
     const std::string hint = std::exchange(answer.error->hint, "");
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
   }
-  co_return server::Content{query::ContentType(prepared->format.format), std::move(answer.body)};
+  co_return server::Content{query::ContentType(prepared->format.format), std::move(answer.body), 200, {}};
 }
 
 }  // namespace probing::daemon
