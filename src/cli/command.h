@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/target.h"
 
 namespace probing::cli {
 
@@ -39,7 +40,9 @@ class Invocation {
 
   std::map<std::string, std::string, std::less<>> options;  // by long name: "--timeout"
   std::vector<std::string> arguments;
-  std::optional<pid_t> target;  // set when the command requires one
+  std::optional<pid_t> target;       // set when the command requires one
+  std::optional<Endpoint> endpoint;  // where it is; nothing: on this machine
+  std::string remote_name;           // of the target, for titles: "10.0.0.7:3344/1234"
 };
 
 struct Command {
@@ -49,6 +52,9 @@ struct Command {
   std::string_view example;  // shown by `probing NAME --help`
   TargetUse target = TargetUse::kNone;
   bool target_may_have_ended = false;  // what it left is enough
+  // Elsewhere its target may be left out although it takes one, even when there are several.
+  bool all_is_fine = false;
+  bool only_here = false;  // it does something to this machine
   Arguments arguments = Arguments::kNone;
   std::vector<Option> options;
   // An option that takes the target's place, "--core"; with it, one argument may follow. "" for none.

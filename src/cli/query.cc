@@ -80,6 +80,7 @@ Command QueryCommand() {
       .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,
+      .all_is_fine = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},
                   {"--file", "FILE", "read the SQL from a file"},

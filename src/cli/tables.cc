@@ -44,6 +44,7 @@ Command TablesCommand() {
           .example = "probing tables python.torch_trace",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
+          .all_is_fine = true,
           .arguments = Arguments::kOne,
           .options = {{"TABLE", "", "show the columns of this table"}, {"--json", "", "print JSON"}},
           .run = Run};
