@@ -37,6 +37,7 @@ bench: build ## What we promise about cost, measured beside other tools
 	@tools/install_deps.sh bench
 	@$(VENV)/python bench/inject.py
 	@$(VENV)/python bench/sampling.py
+	@$(VENV)/python bench/server.py
 
 .PHONY: e2e
 e2e: build ## Flame graphs in a real browser (installs chromium); pictures in build/e2e
