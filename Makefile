@@ -39,6 +39,7 @@ bench: build ## What we promise about cost, measured beside other tools
 	@$(VENV)/python bench/sampling.py
 	@cmake --build build/release --target ring_bench
 	@$(VENV)/python bench/query.py
+	@$(VENV)/python bench/server.py
 
 .PHONY: bench-torch
 bench-torch: build ## What tracing PyTorch costs, beside torch.profiler (installs torch, 1 GB)

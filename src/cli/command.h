@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/target.h"
 
 namespace probing::cli {
 
@@ -39,8 +40,10 @@ class Invocation {
 
   std::map<std::string, std::string, std::less<>> options;  // by long name: "--timeout"
   std::vector<std::string> arguments;
-  std::optional<pid_t> target;  // set when the command requires one
-  std::string directory;        // of history, absolute; instead of a target
+  std::optional<pid_t> target;       // set when the command requires one
+  std::string directory;             // of history, absolute; instead of a target
+  std::optional<Endpoint> endpoint;  // where it is; nothing: on this machine
+  std::string remote_name;           // of the target, for titles: "10.0.0.7:3344/1234"
 };
 
 struct Command {
@@ -51,6 +54,9 @@ struct Command {
   TargetUse target = TargetUse::kNone;
   bool target_may_have_ended = false;    // what it left is enough
   bool target_may_be_directory = false;  // of history files
+  // Elsewhere its target may be left out although it takes one, even when there are several.
+  bool all_is_fine = false;
+  bool only_here = false;  // it does something to this machine
   Arguments arguments = Arguments::kNone;
   std::vector<Option> options;
   // An option that takes the target's place, "--core"; with it, one argument may follow. "" for none.

@@ -21,6 +21,8 @@ Command TopCommand();
 Command EvalCommand();
 Command ConfigCommand();
 Command StatusCommand();
+Command ServeCommand();
+Command TokenCommand();
 Command DoctorCommand();
 Command CompletionCommand();
 Command VersionCommand();

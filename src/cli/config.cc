@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
@@ -25,9 +27,18 @@ Result<Wishes> ReadWishes(const std::vector<std::string>& words) {
   return wishes;
 }
 
+bool AreOfTheDaemon(const Wishes& wishes) {
+  return !wishes.names.empty() && std::all_of(wishes.names.begin(), wishes.names.end(), [](const auto& name) {
+    const Result<const wire::Setting*> setting = wire::FindSetting(name);
+    return setting.ok() && (*setting)->holder == wire::Holder::kDaemon;
+  });
+}
+
 Result<Json> Ask(const Invocation& invocation, const Wishes& wishes) {
   std::string path(wire::kConfigRoute);
-  if (invocation.target) path += "?target=" + std::to_string(*invocation.target);
+  // host:port is the daemon and its only target in one.
+  const bool is_daemon = invocation.endpoint && AreOfTheDaemon(wishes);
+  if (invocation.target && !is_daemon) path += "?target=" + std::to_string(*invocation.target);
   if (wishes.set.empty()) return GetFromDaemon(path);
   return PostToDaemon(path, {{"set", wishes.set}});
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
+#include "cli/dial.h"
 #include "cli/installation.h"
 #include "cli/output.h"
 #include "wire/contract.h"
@@ -26,14 +28,30 @@ namespace {
 
 constexpr std::int64_t kStartTimeoutMs = 3000;
 constexpr std::int64_t kAnswerTimeoutMs = 15000;
+constexpr std::int64_t kConnectTimeoutMs = 5000;
 
 constexpr int kHttpOk = 200;
+constexpr int kHttpUnauthorized = 401;
 
 struct HttpAnswer {
   int status = 0;
   std::string body;
   std::vector<std::string> warnings;
 };
+
+// Where to ask when it is not the user's own daemon. Set once, at the start of a command.
+std::optional<Endpoint>& Remote() {
+  static std::optional<Endpoint> remote;
+  return remote;
+}
+
+Result<ScopedFd> ConnectToRemote(const Endpoint& endpoint) {
+  Result<ScopedFd> fd = endpoint.address ? DialTcp(*endpoint.address, kConnectTimeoutMs)
+                                         : wire::Connect(endpoint.socket_path, geteuid());
+  if (!fd.ok() && fd.error().hint.empty())
+    fd.error().hint = "is it served there? `probing serve --listen` does that";
+  return fd;
+}
 
 std::optional<ScopedFd> ConnectOnce() {
   for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
@@ -62,6 +80,7 @@ std::optional<ScopedFd> ConnectOnce() {
 }
 
 Result<ScopedFd> ConnectOrStart() {
+  if (Remote()) return ConnectToRemote(*Remote());
   if (std::optional<ScopedFd> fd = ConnectOnce()) return std::move(*fd);
   RETURN_IF_ERROR(StartDaemon());
   const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
@@ -126,7 +145,10 @@ Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
 
 Result<HttpAnswer> Exchange(int fd, const std::string& method, const std::string& path,
                             const std::string& body, Patience patience) {
-  std::string request = method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string host = Remote() && Remote()->address ? Remote()->address->ToText() : "localhost";
+  std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n";
+  if (const char* token = std::getenv("PROBING_TOKEN"); Remote() && token != nullptr && *token != '\0')
+    request += std::string("Authorization: Bearer ") + token + "\r\n";
   request += std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
   request +=
       "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
@@ -153,7 +175,7 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
   signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
   ASSIGN_OR_RETURN(ScopedFd fd, ConnectOrStart());
   ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(fd.get(), method, path, body, patience));
-  if (answer.status == wire::kVersionMismatch) {
+  if (answer.status == wire::kVersionMismatch && !Remote()) {
     RETURN_IF_ERROR(ReplaceDaemon(fd.get()));
     ASSIGN_OR_RETURN(fd, ConnectOrStart());
     ASSIGN_OR_RETURN(answer, Exchange(fd.get(), method, path, body, patience));
@@ -163,6 +185,10 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
   const Json json = Json::parse(answer.body, nullptr, false);
   const auto error = json.is_object() ? json.find("error") : json.end();
   if (error == json.end()) return NotJson();
+  if (answer.status == kHttpUnauthorized) {
+    return Error{Code::kPermission, Remote()->ToText() + " wants a token: " + error->value("message", ""),
+                 "`probing token` on that machine shows it; put it into PROBING_TOKEN"};
+  }
   return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
                error->value("hint", "")};
 }
@@ -185,8 +211,29 @@ Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience pa
   return Ask("POST", path, Encode(body), patience);
 }
 
+Result<std::string> GetBytes(const std::string& path, Patience patience) {
+  return Fetch("GET", path, "", patience);
+}
+
 Result<std::string> PostForBytes(const std::string& path, const Json& body, Patience patience) {
   return Fetch("POST", path, Encode(body), patience);
+}
+
+void UseDaemonAt(Endpoint endpoint) { Remote() = std::move(endpoint); }
+
+std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields) {
+  std::string query;
+  for (const auto& [name, value] : fields) {
+    query += (query.empty() ? "" : "&") + name + "=";
+    for (const char c : value) {
+      const bool plain =
+          (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+      std::array<char, 4> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "%%%02X", static_cast<unsigned char>(c));
+      query += plain ? std::string(1, c) : escaped.data();
+    }
+  }
+  return query;
 }
 
 Result<void> StartDaemon() {

@@ -3,12 +3,19 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "cli/target.h"
 
 namespace probing::cli {
 
 using Json = nlohmann::ordered_json;  // fields in the order in which they were sent
+
+// All that follows is asked of that daemon instead of the user's own. It is not started when it does
+// not run, and not replaced when it is of another version. PROBING_TOKEN is sent along.
+void UseDaemonAt(Endpoint endpoint);
 
 enum class Patience { kSeconds, kEndless };
 
@@ -18,8 +25,12 @@ Result<Json> GetFromDaemon(const std::string& path);
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
 // The same for an answer that is no JSON: its bytes as they came.
+Result<std::string> GetBytes(const std::string& path, Patience patience = Patience::kSeconds);
 Result<std::string> PostForBytes(const std::string& path, const Json& body,
                                  Patience patience = Patience::kSeconds);
+
+// "name=value&…" with what has to be escaped.
+std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields);
 
 // Starts probingd unless it runs already; does not wait for it.
 Result<void> StartDaemon();

@@ -43,6 +43,7 @@ Command DoctorCommand() {
           .summary = "Check what would stop an attach, to one process or on this host",
           .example = "probing doctor 1234",
           .target = TargetUse::kOptional,
+          .only_here = true,
           .options = {{"--json", "", "print JSON"}},
           .run = Run};
 }

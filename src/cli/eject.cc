@@ -30,6 +30,12 @@ Result<int> Run(const Invocation& invocation) {
   const pid_t pid = *invocation.target;
   ASSIGN_OR_RETURN(const Json answer, PostToDaemon(std::string(wire::kEjectRoute), {{"target", pid}}));
   const std::string note = answer.value("note", "");
+  if (invocation.endpoint) {
+    Print(invocation.Has("--json") ? FormatJson({{"pid", pid}, {"note", note}})
+                                   : "ejected the probe from " + invocation.remote_name +
+                                         (note.empty() ? "" : ": " + note) + "\n");
+    return 0;
+  }
   // A note is the probe's reason to stay mapped; without one it is about to go.
   const Deadline deadline = Deadline::AfterMs(kUnmapTimeoutMs);
   bool mapped = IsMapped(pid);

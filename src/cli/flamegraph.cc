@@ -13,6 +13,11 @@ Result<int> Run(const Invocation& invocation) {
     return Error{Code::kUsage, "a flame graph is a .svg or a .html file, not " + path,
                  "`probing record` writes other formats"};
   }
+  if (invocation.endpoint) {
+    ASSIGN_OR_RETURN(const std::string drawn, RecordRemote(invocation, html ? "html" : "svg"));
+    RETURN_IF_ERROR(WriteResult(path, drawn));
+    return 0;
+  }
   ASSIGN_OR_RETURN(flame::View view, ViewOf(invocation));
   ASSIGN_OR_RETURN(const observe::Recorder recorder, Record(invocation, view));
   const flame::Profile& profile = recorder.profile();

@@ -14,6 +14,7 @@
 #include "inject/entry_lock.h"
 #include "process/maps.h"
 #include "process/status.h"
+#include "wire/contract.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
 
@@ -97,6 +98,11 @@ Result<int> ReportPresent(const Invocation& invocation, const wire::Message& hel
   } else {
     Print("process " + Describe(*invocation.target, hello) + " is probed already, version " + version + "\n");
   }
+  if (invocation.Has("--listen")) {
+    ASSIGN_OR_RETURN(const Json served, PostToDaemon(std::string(wire::kListenRoute),
+                                                     {{"address", invocation.Get("--listen")}}));
+    if (!invocation.Has("--json")) Print("served at " + served.value("link", "") + "\n");
+  }
   return 0;
 }
 
@@ -128,6 +134,13 @@ Result<int> Run(const Invocation& invocation) {
   // Not waited for, and its absence spoils nothing: the next command will try again.
   if (is_probe) (void)StartDaemon();
 
+  std::string link;
+  if (is_probe && invocation.Has("--listen")) {
+    ASSIGN_OR_RETURN(const Json served, PostToDaemon(std::string(wire::kListenRoute),
+                                                     {{"address", invocation.Get("--listen")}}));
+    link = served.value("link", "");
+  }
+
   const std::string name(process::BaseName(library));
   if (invocation.Has("--json")) {
     Print(FormatJson({{"pid", pid},
@@ -138,13 +151,15 @@ Result<int> Run(const Invocation& invocation) {
                       {"total_us", total_us},
                       {"held_thread", report->held_thread},
                       {"held_us", report->held_us},
-                      {"attempts", report->attempts}}));
+                      {"attempts", report->attempts},
+                      {"link", link}}));
     return 0;
   }
   const std::string version = is_probe ? " " + std::string(hello.Get("version")) : "";
   Print("injected " + name + version + " into " + Describe(pid, hello) + " in " + Milliseconds(total_us, 1) +
         ", thread " + std::to_string(report->held_thread) + " held for " + Milliseconds(report->held_us, 2) +
         "\n");
+  if (!link.empty()) Print("served at " + link + "\n");
   return 0;
 }
 
@@ -155,7 +170,9 @@ Command InjectCommand() {
           .summary = "Put the probe into a running process",
           .example = "probing -t 1234 inject",
           .target = TargetUse::kRequired,
+          .only_here = true,
           .options = {{"--dll", "PATH", "the library to load (default: the probe)"},
+                      {"--listen", "ADDRESS", "serve it there: the web page, HTTP and text for nc"},
                       {"--timeout", "SECONDS", "give up after this long (default: 5)"},
                       {"--json", "", "print JSON"}},
           .run = Run};

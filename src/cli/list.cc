@@ -10,7 +10,10 @@ constexpr std::size_t kCommandBytes = 200;
 
 Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const Json answer, GetFromDaemon(std::string(wire::kTargetsRoute)));
-  const Json targets = answer.value("targets", Json::array());
+  Json targets = Json::array();
+  for (const Json& target : answer.value("targets", Json::array())) {
+    if (!invocation.target || target.value("pid", 0) == *invocation.target) targets.push_back(target);
+  }
   if (invocation.Has("--json")) {
     Print(FormatJson(targets));
     return 0;
@@ -38,6 +41,9 @@ Command ListCommand() {
           .alias = "ls",
           .summary = "Show all probed processes of this host",
           .example = "probing list --json",
+          .target = TargetUse::kOptional,
+          .target_may_have_ended = true,
+          .all_is_fine = true,
           .options = {{"--json", "", "print JSON"}},
           .run = Run};
 }

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "cli/remote.h"
 
 namespace probing::cli {
 namespace {
@@ -12,11 +13,12 @@ Result<int> Main(std::string_view program, std::vector<std::string> words) {
   if (program.ends_with("probe")) {
     ASSIGN_OR_RETURN(words, TranslateProbe(words));
   }
-  ASSIGN_OR_RETURN(const Parsed parsed, ParseCommandLine(std::move(words)));
+  ASSIGN_OR_RETURN(Parsed parsed, ParseCommandLine(std::move(words)));
   if (parsed.help) {
     Print(*parsed.help + (parsed.help->ends_with('\n') ? "" : "\n"));
     return 0;
   }
+  if (parsed.invocation.endpoint) RETURN_IF_ERROR(ChooseRemote(*parsed.command, parsed.invocation));
   return parsed.command->run(parsed.invocation);
 }
 

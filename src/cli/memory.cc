@@ -33,6 +33,7 @@ Command MemoryCommand() {
           .summary = "What the processes of a target take, and how that grew",
           .example = "probing -t 1234 memory",
           .target = TargetUse::kOptional,
+          .all_is_fine = true,
           .options = {{"--json", "", "print JSON"}},
           .run = Run};
 }

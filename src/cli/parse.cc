@@ -16,7 +16,7 @@ constexpr const char* kFooter =
     "  probing -t 1234 inject          put a probe into process 1234\n"
     "  probing -t 1234 eval 'len(x)'   run Python code there\n"
     "  probing list                    what is probed on this host\n"
-    "\n`probing COMMAND --help` tells more. A TARGET is a pid.";
+    "\n`probing COMMAND --help` tells more. A TARGET is a pid, or HOST:PORT for what is served there.";
 
 const Command* FindCommand(std::string_view name) {
   for (const Command& command : AllCommands()) {
@@ -161,8 +161,15 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
     }
     ASSIGN_OR_RETURN(invocation.directory, ParseDirectory(slots.target));
   } else if (!slots.target.empty()) {
-    ASSIGN_OR_RETURN(invocation.target, ParseTarget(slots.target));
-    if (!command.target_may_have_ended) RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
+    ASSIGN_OR_RETURN(TargetName name, ParseTarget(slots.target));
+    invocation.target = name.pid;
+    invocation.endpoint = std::move(name.endpoint);
+    const bool is_here = !invocation.endpoint.has_value();
+    if (!is_here && command.only_here) {
+      return Error{Code::kUsage, std::string(command.name) + " is for processes of this machine",
+                   "run it there: " + invocation.endpoint->ToText() + " cannot be told to"};
+    }
+    if (is_here && !command.target_may_have_ended) RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
   }
   return invocation;
 }

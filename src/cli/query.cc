@@ -82,6 +82,7 @@ Command QueryCommand() {
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,
       .target_may_be_directory = true,
+      .all_is_fine = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},
                   {"--file", "FILE", "read the SQL from a file"},

@@ -33,10 +33,15 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(
       const Format format,
       FindFormat(invocation.Has("--format") ? invocation.Get("--format") : std::string(kFormats[0].name)));
-  ASSIGN_OR_RETURN(const flame::View view, ViewOf(invocation));
-  ASSIGN_OR_RETURN(const observe::Recorder recorder, Record(invocation, view));
   std::string path = invocation.Get("--output");
   if (path.empty()) path = "profile-" + std::to_string(*invocation.target) + std::string(format.suffix);
+  if (invocation.endpoint) {
+    ASSIGN_OR_RETURN(const std::string recorded, RecordRemote(invocation, format.name));
+    RETURN_IF_ERROR(WriteResult(path, recorded));
+    return 0;
+  }
+  ASSIGN_OR_RETURN(const flame::View view, ViewOf(invocation));
+  ASSIGN_OR_RETURN(const observe::Recorder recorder, Record(invocation, view));
   RETURN_IF_ERROR(WriteResult(path, format.write(recorder.profile(), view)));
   return 0;
 }

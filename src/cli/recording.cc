@@ -10,8 +10,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "process/status.h"
+#include "wire/contract.h"
 
 namespace probing::cli {
 namespace {
@@ -179,6 +181,23 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
   }
   PrintRemarks(invocation, recorder, view, seconds);
   return recorder;
+}
+
+Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format) {
+  ASSIGN_OR_RETURN(const double hz, SampleRate(invocation));
+  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  const Json request{{"target", *invocation.target},
+                     {"format", format},
+                     {"seconds", seconds},
+                     {"hz", hz},
+                     {"native", invocation.Has("--native")},
+                     {"subprocesses", invocation.Has("--subprocesses")},
+                     {"threads", invocation.Has("--threads")},
+                     {"lines", invocation.Has("--lines")},
+                     {"show", invocation.Has("--gil")    ? "gil"
+                              : invocation.Has("--idle") ? "all"
+                                                         : "active"}};
+  return PostForBytes(std::string(wire::kFlamegraphRoute), request, Patience::kEndless);
 }
 
 Result<void> WriteResult(const std::string& path, std::string_view content) {

@@ -22,6 +22,9 @@ Result<flame::View> ViewOf(const Invocation& invocation);
 // recorded until then is the result.
 Result<observe::Recorder> Record(const Invocation& invocation, const flame::View& view);
 
+// The same for a target elsewhere: recorded and written in that format over there.
+Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format);
+
 // Writes a result to a file and prints its name; "-" is stdout.
 Result<void> WriteResult(const std::string& path, std::string_view content);
 

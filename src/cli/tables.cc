@@ -46,6 +46,7 @@ Command TablesCommand() {
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
           .target_may_be_directory = true,
+          .all_is_fine = true,
           .arguments = Arguments::kOne,
           .options = {{"TABLE", "", "show the columns of this table"}, {"--json", "", "print JSON"}},
           .run = Run};

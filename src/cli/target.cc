@@ -12,32 +12,52 @@
 namespace probing::cli {
 namespace {
 
-// host:port, ip:port and [v6]:port.
-bool IsAddress(std::string_view word) {
-  const std::size_t colon = word.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || !IsNumber(word.substr(colon + 1))) return false;
-  const std::string_view host = word.substr(0, colon);
-  if (host.front() == '[') return host.back() == ']';
-  return std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-           c == '-' || c == '_';
-  });
-}
+constexpr std::string_view kUnix = "unix:";
 
 // What kind of target it is that only later versions serve; "" for none.
 std::string_view LaterKind(std::string_view word) {
-  if (word.starts_with("unix:")) return "socket paths";
   if (word.starts_with("rank:")) return "ranks";
   if (word.find("://") != std::string_view::npos) return "stores";
-  if (IsAddress(word)) return "network addresses";
   return "";
+}
+
+std::optional<pid_t> ParsePid(std::string_view text) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (!IsNumber(text) || error != std::errc() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+// "host:port/1234" without the pid, which is put into `name`. "/path/x.sock" has none.
+std::string_view TakePid(std::string_view word, TargetName& name) {
+  const std::size_t slash = word.rfind('/');
+  if (slash == std::string_view::npos) return word;
+  name.pid = ParsePid(word.substr(slash + 1));
+  return name.pid ? word.substr(0, slash) : word;
+}
+
+std::optional<TargetName> ParseEndpoint(std::string_view word) {
+  TargetName name;
+  const std::string_view place = TakePid(word, name);
+  if (place.starts_with(kUnix) && place.size() > kUnix.size()) {
+    name.endpoint = Endpoint{std::nullopt, std::string(place.substr(kUnix.size()))};
+    return name;
+  }
+  // A port alone would be a pid.
+  if (place.find(':') == std::string_view::npos || place.starts_with(':') || place.starts_with('*'))
+    return std::nullopt;
+  Result<wire::Address> address = wire::ParseAddress(place);
+  if (!address.ok()) return std::nullopt;
+  name.endpoint = Endpoint{std::move(*address), ""};
+  return name;
 }
 
 }  // namespace
 
 bool LooksLikeTarget(std::string_view word) {
   if (word.find_first_of(" =") != std::string_view::npos) return false;
-  return IsNumber(word) || LooksLikeDirectory(word) || !LaterKind(word).empty();
+  return IsNumber(word) || LooksLikeDirectory(word) || !LaterKind(word).empty() ||
+         ParseEndpoint(word).has_value();
 }
 
 bool LooksLikeDirectory(std::string_view word) {
@@ -57,19 +77,16 @@ Result<std::string> ParseDirectory(std::string_view word) {
   return std::string(path);
 }
 
-Result<pid_t> ParseTarget(std::string_view word) {
+Result<TargetName> ParseTarget(std::string_view word) {
   const std::string text(word);
   if (const std::string_view kind = LaterKind(word); !kind.empty()) {
     return Error{Code::kUsage, "the target " + text + " is not served by probing " PROBING_VERSION,
-                 std::string(kind) + " come with a later version; a target is a pid for now"};
+                 std::string(kind) + " come with a later version; a target is a pid or HOST:PORT for now"};
   }
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (error != std::errc() || end != text.data() + text.size() || pid <= 0) {
-    return Error{Code::kUsage, "\"" + text + "\" is not a target",
-                 "a target is a pid, as in `probing -t 1234 status`"};
-  }
-  return pid;
+  if (const std::optional<pid_t> pid = ParsePid(word)) return TargetName{std::nullopt, pid};
+  if (std::optional<TargetName> name = ParseEndpoint(word)) return std::move(*name);
+  return Error{Code::kUsage, "\"" + text + "\" is not a target",
+               "a target is a pid or HOST:PORT, as in `probing -t 1234 status`"};
 }
 
 }  // namespace probing::cli

@@ -1,14 +1,34 @@
 // What a user writes to name a target.
+//
+//   1234                 a process of this machine
+//   host:port            whoever is served there (probing serve, PROBE_ADDR); [v6]:port too
+//   host:port/1234       one of the processes there
+//   unix:PATH[/1234]     the same by the path of a socket
 #pragma once
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "wire/address.h"
 
 namespace probing::cli {
+
+// A probingd that is not the user's own.
+struct Endpoint {
+  std::optional<wire::Address> address;
+  std::string socket_path;  // when there is no address
+
+  std::string ToText() const { return address ? address->ToText() : "unix:" + socket_path; }
+};
+
+struct TargetName {
+  std::optional<Endpoint> endpoint;  // nothing: this machine
+  std::optional<pid_t> pid;          // nothing: all, or the only one
+};
 
 // Whether a word has the form of a target: a number, host:port, [v6]:port, unix:PATH, rank:N,
 // scheme://… or the path of a directory. So `probing 1234 inject` needs no -t. A word with a space or
@@ -21,8 +41,7 @@ bool LooksLikeDirectory(std::string_view word);
 // The absolute path of a directory that exists.
 Result<std::string> ParseDirectory(std::string_view word);
 
-// The pid of a process that exists. kUsage for words that are no target and for kinds of
-// targets this version does not serve, kNotFound for a pid nobody has.
-Result<pid_t> ParseTarget(std::string_view word);
+// kUsage for words that are no target and for kinds of targets this version does not serve.
+Result<TargetName> ParseTarget(std::string_view word);
 
 }  // namespace probing::cli

@@ -1,28 +1,46 @@
 #include "cli/target.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace probing::cli {
 namespace {
 
-TEST(Target, APidOfARunningProcessIsATarget) {
-  const Result<pid_t> pid = ParseTarget(std::to_string(getpid()));
-  ASSERT_TRUE(pid.ok()) << pid.error().message;
-  EXPECT_EQ(*pid, getpid());
+TEST(Target, APidIsATarget) {
+  const Result<TargetName> name = ParseTarget("1234");
+  ASSERT_TRUE(name.ok()) << name.error().message;
+  EXPECT_EQ(name->pid, 1234);
+  EXPECT_FALSE(name->endpoint);
+}
+
+TEST(Target, AnAddressIsATargetWithOrWithoutAPid) {
+  const Result<TargetName> all = ParseTarget("node7:3344");
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(all->endpoint->ToText(), "node7:3344");
+  EXPECT_FALSE(all->pid);
+  const Result<TargetName> one = ParseTarget("[::1]:3344/1234");
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  EXPECT_EQ(one->endpoint->ToText(), "[::1]:3344");
+  EXPECT_EQ(one->pid, 1234);
+}
+
+TEST(Target, ASocketIsATarget) {
+  const Result<TargetName> all = ParseTarget("unix:/tmp/x.sock");
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(all->endpoint->socket_path, "/tmp/x.sock");
+  EXPECT_FALSE(all->pid);
+  EXPECT_EQ(ParseTarget("unix:/tmp/x.sock/12")->pid, 12);
 }
 
 TEST(Target, GarbageIsWrongUsage) {
   for (const char* garbage :
-       {"", "abc", "12x", "-1", "0", "+5", " 7", "99999999999999999999", "1.5", ":80"}) {
+       {"", "abc", "12x", "-1", "0", "+5", " 7", "99999999999999999999", "1.5", ":80", "*:80", "unix:"}) {
     EXPECT_EQ(ParseTarget(garbage).error().code, Code::kUsage) << garbage;
   }
 }
 
 TEST(Target, KindsOfLaterVersionsAreNamedAsSuch) {
-  for (const char* later :
-       {"node7:3344", "127.0.0.1:3344", "[::1]:3344", "unix:/tmp/x.sock", "rank:3", "clickhouse://host/db"}) {
-    const Result<pid_t> pid = ParseTarget(later);
+  for (const char* later : {"rank:3", "clickhouse://host/db"}) {
+    const Result<TargetName> pid = ParseTarget(later);
     EXPECT_EQ(pid.error().code, Code::kUsage) << later;
     EXPECT_NE(pid.error().message.find("not served by probing"), std::string::npos) << pid.error().message;
     EXPECT_TRUE(LooksLikeTarget(later)) << later;

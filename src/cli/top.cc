@@ -150,6 +150,7 @@ Command TopCommand() {
           .summary = "Which functions the time goes to, live",
           .example = "probing -t 1234 top",
           .target = TargetUse::kRequired,
+          .only_here = true,
           .options = {{"-r,--rate", "HZ", "samples per second (100, at most 1000)"},
                       {"--gil", "", "only threads that hold the GIL"},
                       {"--idle", "", "also threads that wait"},

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "daemon/audit.h"
 #include "daemon/gil_holder.h"
 #include "daemon/log.h"
 #include "process/status.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr auto kProbeTimeout = 5000ms;  // for verbs that do next to nothing
 constexpr auto kEvalSlack = 3000ms;     // the probe's own deadline comes first: its answer says why
 constexpr double kMaxEvalSeconds = 86400;
+constexpr std::size_t kAuditedCode = 1000;
 
 template <typename Integer>
 std::optional<Integer> ParseInteger(std::string_view text) {
@@ -34,27 +36,6 @@ std::optional<Integer> ParseInteger(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-// The request's target, nothing when it names none.
-Result<std::optional<pid_t>> TargetOf(const server::Request& request) {
-  std::string text;
-  if (const auto query = request.query.find("target"); query != request.query.end()) {
-    text = query->second;
-  } else if (const auto field = request.body.find("target"); field != request.body.end()) {
-    text = field->is_string() ? field->get<std::string>() : field->dump();
-  } else {
-    return std::optional<pid_t>();
-  }
-  const std::optional<pid_t> pid = ParseInteger<pid_t>(text);
-  if (!pid || *pid <= 0) return Error{Code::kUsage, "\"" + text + "\" is not a target", "a target is a pid"};
-  return pid;
-}
-
-Result<pid_t> RequiredTarget(const server::Request& request) {
-  ASSIGN_OR_RETURN(const std::optional<pid_t> pid, TargetOf(request));
-  if (!pid) return Error{Code::kUsage, request.path + " needs a target", ""};
-  return *pid;
 }
 
 // Whether a probe can answer, before one waits for it in vain.
@@ -113,11 +94,18 @@ std::int64_t ResidentBytes() {
          sysconf(_SC_PAGESIZE);
 }
 
+std::string Addresses(const Daemon& daemon) {
+  std::string list;
+  for (const wire::Address& address : daemon.server.addresses())
+    list += (list.empty() ? "" : ", ") + address.ToText();
+  return list;
+}
+
 Answer GetHealth(const server::Request&) {
   co_return Json{{"status", "ok"}, {"version", PROBING_VERSION}, {"pid", getpid()}};
 }
 
-Answer GetTargets(Daemon& daemon) {
+Answer ListAll(Daemon& daemon) {
   co_await daemon.targets.Refresh();
   Json list = Json::array();
   for (const Target* target : daemon.targets.Shown()) list.push_back(TargetToJson(*target));
@@ -133,7 +121,8 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
                    {"version", PROBING_VERSION},
                    {"uptime_s", (MonotonicNs() - daemon.started_ns) / 1'000'000'000},
                    {"targets", daemon.targets.live()},
-                   {"rss_bytes", ResidentBytes()}};
+                   {"rss_bytes", ResidentBytes()},
+                   {"listening", Addresses(daemon)}};
   }
   const Result<wire::Message> probe = co_await Ask(daemon, **pid, wire::Message::Request(0, "status"));
   if (!probe.ok()) co_return probe.error();
@@ -146,7 +135,7 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
                  {"probe", FieldsToJson(*probe)}};
 }
 
-Answer PostEval(Daemon& daemon, const server::Request& request) {
+Answer EvaluateIn(Daemon& daemon, const server::Request& request) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) co_return pid.error();
   const auto code = request.body.find("code");
@@ -162,6 +151,8 @@ Answer PostEval(Daemon& daemon, const server::Request& request) {
     message.Set("timeout_ms", timeout_ms);
     patience = std::chrono::milliseconds(timeout_ms) + kEvalSlack;
   }
+  Audit("eval",
+        {{"by", request.peer}, {"target", *pid}, {"code", code->get<std::string>().substr(0, kAuditedCode)}});
   // When the client goes away this ends, and with it the connection: the probe takes that as
   // a cancellation of the evaluation, wherever it is in its queue.
   const Result<wire::Message> answer = co_await Ask(daemon, *pid, std::move(message), patience);
@@ -192,6 +183,7 @@ std::vector<std::pair<std::string, std::string>> Assignments(const Json& set) {
 Result<void> ChangeOwnSettings(Daemon& daemon, const Json& set) {
   wire::Settings changed = daemon.settings;
   for (const auto& [name, value] : Assignments(set)) RETURN_IF_ERROR(changed.Set(name, value));
+  RETURN_IF_ERROR(daemon.listening.Apply(changed));
   daemon.settings = std::move(changed);
   SetLogLevel(daemon.settings.Get("probing.loglevel"));
   return {};
@@ -258,6 +250,10 @@ Answer Config(Daemon& daemon, const server::Request& request) {
   if (!pid.ok()) co_return pid.error();
   const Json set = request.body.value("set", Json::object());
   if (!set.is_object()) co_return Error{Code::kUsage, "config takes {set: {name: value}}", ""};
+  if (!set.empty()) {
+    Audit("config",
+          {{"by", request.peer}, {"target", pid->has_value() ? Json(**pid) : Json()}, {"set", set}});
+  }
   Json list = Json::array();
   if (!pid->has_value()) {
     const Result<void> changed = ChangeOwnSettings(daemon, set);
@@ -274,6 +270,7 @@ Answer PostEject(Daemon& daemon, const server::Request& request) {
   const Result<wire::Message> answer = co_await Ask(daemon, *pid, wire::Message::Request(0, "eject"));
   if (!answer.ok()) co_return answer.error();
   daemon.targets.Forget(*pid);
+  Audit("eject", {{"by", request.peer}, {"target", *pid}});
   Log(LogLevel::kInfo, "target " + std::to_string(*pid) + " was asked to eject its probe");
   co_return FieldsToJson(*answer);
 }
@@ -309,21 +306,69 @@ Answer PostShutdown(Daemon& daemon) {
 
 }  // namespace
 
+Result<std::optional<pid_t>> TargetOf(const server::Request& request) {
+  std::string text;
+  if (const auto query = request.query.find("target"); query != request.query.end()) {
+    text = query->second;
+  } else if (const auto field = request.body.find("target"); field != request.body.end()) {
+    text = field->is_string() ? field->get<std::string>() : field->dump();
+  } else {
+    return std::optional<pid_t>();
+  }
+  const std::optional<pid_t> pid = ParseInteger<pid_t>(text);
+  if (!pid || *pid <= 0) return Error{Code::kUsage, "\"" + text + "\" is not a target", "a target is a pid"};
+  return pid;
+}
+
+Result<pid_t> RequiredTarget(const server::Request& request) {
+  ASSIGN_OR_RETURN(const std::optional<pid_t> pid, TargetOf(request));
+  if (!pid) return Error{Code::kUsage, request.path + " needs a target", ""};
+  return *pid;
+}
+
+Answer Evaluate(Daemon& daemon, const server::Request& request) { return EvaluateIn(daemon, request); }
+
+Answer ListTargets(Daemon& daemon) { return ListAll(daemon); }
+
+asio::awaitable<Result<Json>> QueryRows(Daemon& daemon, std::string sql, std::optional<pid_t> target) {
+  server::Request request;
+  request.path = std::string(wire::kQueryRoute);
+  request.body = Json{{"sql", std::move(sql)}, {"format", "rows"}};
+  const Result<server::Content> answer = co_await daemon.queries.Answer(request, target);
+  if (!answer.ok()) co_return answer.error();
+  Json rows = Json::parse(answer->body, nullptr, false);
+  if (!rows.is_object()) co_return Error{Code::kFailed, "the query gave no rows", ""};
+  co_return rows;
+}
+
 void AddRoutes(server::Router& router, Daemon& daemon) {
   using server::Request;
-  router.Add("GET", wire::kHealthRoute, GetHealth);
-  router.Add("GET", wire::kTargetsRoute, [&](const Request&) { return GetTargets(daemon); });
-  router.Add("GET", wire::kStatusRoute, [&](const Request& request) { return GetStatus(daemon, request); });
-  router.Add("POST", wire::kEvalRoute, [&](const Request& request) { return PostEval(daemon, request); });
-  router.Add("GET", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
-  router.Add("POST", wire::kConfigRoute, [&](const Request& request) { return Config(daemon, request); });
-  router.Add("POST", wire::kEjectRoute, [&](const Request& request) { return PostEject(daemon, request); });
-  router.Add("POST", wire::kProfileRoute,
+  using enum server::Right;
+  router.Add("GET", wire::kHealthRoute, kRead, GetHealth);
+  router.Add("GET", wire::kTargetsRoute, kRead, [&](const Request&) { return ListAll(daemon); });
+  router.Add("GET", wire::kStatusRoute, kRead,
+             [&](const Request& request) { return GetStatus(daemon, request); });
+  router.Add("POST", wire::kEvalRoute, kEval,
+             [&](const Request& request) { return EvaluateIn(daemon, request); });
+  router.Add("GET", wire::kConfigRoute, kRead,
+             [&](const Request& request) { return Config(daemon, request); });
+  router.Add("POST", wire::kConfigRoute, kEval,
+             [&](const Request& request) { return Config(daemon, request); });
+  router.Add("POST", wire::kEjectRoute, kEval,
+             [&](const Request& request) { return PostEject(daemon, request); });
+  router.Add("POST", wire::kProfileRoute, kProfile,
              [&](const Request& request) { return PostProfile(daemon, request); });
-  router.Add("GET", wire::kSamplesRoute, [&](const Request& request) { return GetSamples(daemon, request); });
-  router.AddContent("POST", wire::kQueryRoute,
+  router.Add("GET", wire::kSamplesRoute, kRead,
+             [&](const Request& request) { return GetSamples(daemon, request); });
+  router.AddContent("POST", wire::kQueryRoute, kRead,
                     [&](const Request& request) { return PostQuery(daemon, request); });
-  router.Add("POST", wire::kShutdownRoute, [&](const Request&) { return PostShutdown(daemon); });
+  router.Add("POST", wire::kShutdownRoute, kOwn, [&](const Request&) { return PostShutdown(daemon); });
+  AddStackRoutes(router, daemon);
+  AddServerRoutes(router, daemon);
+  AddLiveRoutes(router, daemon);
+  AddMetrics(router, daemon);
+  AddMcp(router, daemon);
+  AddWebPage(router, daemon);
 }
 
 }  // namespace probing::daemon

@@ -1,12 +1,17 @@
-// What the routes of wire/contract.h do.
+// What probingd answers: the routes of wire/contract.h. A file for each group of them.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <optional>
+#include <string>
 
+#include "daemon/listening.h"
 #include "daemon/queries.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
+#include "server/http_server.h"
 #include "server/router.h"
 #include "wire/settings.h"
 
@@ -19,10 +24,35 @@ struct Daemon {
   Sampling& sampling;
   Queries& queries;
   wire::Settings& settings;
-  std::int64_t started_ns;  // MonotonicNs
+  Listening& listening;
+  server::HttpServer& server;
+  server::Access& access;
+  boost::asio::thread_pool& threads;  // for what would hold up the daemon's own
+  std::int64_t started_ns;            // MonotonicNs
   std::function<void()> shutdown;
 };
 
-void AddRoutes(server::Router& router, Daemon& daemon);
+void AddRoutes(server::Router& router, Daemon& daemon);        // api.cc, and all of these:
+void AddStackRoutes(server::Router& router, Daemon& daemon);   // api_stacks.cc: backtrace, flamegraph
+void AddServerRoutes(server::Router& router, Daemon& daemon);  // api_server.cc: listen, token, tables, ready
+void AddLiveRoutes(server::Router& router, Daemon& daemon);    // api_live.cc: events, repl
+void AddMetrics(server::Router& router, Daemon& daemon);       // metrics.cc
+void AddMcp(server::Router& router, Daemon& daemon);           // mcp.cc
+void AddWebPage(server::Router& router, Daemon& daemon);       // web_page.cc
+
+// What several of them need. REQUIRES of coroutines: their arguments outlive them.
+
+// The request's target, nothing when it names none.
+Result<std::optional<pid_t>> TargetOf(const server::Request& request);
+Result<pid_t> RequiredTarget(const server::Request& request);
+// POST eval; also what a REPL and an agent do.
+boost::asio::awaitable<Result<server::Json>> Evaluate(Daemon& daemon, const server::Request& request);
+// GET backtrace.
+boost::asio::awaitable<Result<server::Content>> Backtrace(Daemon& daemon, const server::Request& request);
+// GET targets.
+boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon);
+// The rows of a query as {columns, rows}.
+boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, std::string sql,
+                                                       std::optional<pid_t> target = std::nullopt);
 
 }  // namespace probing::daemon

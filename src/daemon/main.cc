@@ -1,6 +1,7 @@
 // probingd: one per user and host. Finds the probes of running processes and answers questions
 // about them on a unix socket; started by `probing` when needed, gone when idle.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,9 +20,12 @@
 
 #include "base/clock.h"
 #include "daemon/api.h"
+#include "daemon/audit.h"
 #include "daemon/history.h"
 #include "daemon/log.h"
 #include "daemon/series.h"
+#include "daemon/text_commands.h"
+#include "daemon/tokens.h"
 #include "history/worker.h"
 #include "observe/host/process_table.h"
 #include "observe/stacks/stack_tables.h"
@@ -36,6 +40,7 @@ namespace asio = boost::asio;
 
 constexpr off_t kMaxLogBytes = 1 << 20;
 constexpr std::int64_t kLockTimeoutMs = 2000;
+constexpr std::size_t kThreads = 2;
 constexpr auto kLastCalls = std::chrono::milliseconds(100);
 
 bool IsServed() {
@@ -89,7 +94,8 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     const auto limit_ns =
         static_cast<std::int64_t>(daemon.settings.GetNumber("probing.daemon.idle_exit") * 1e9);
     const std::int64_t now_ns = MonotonicNs();
-    if (server.running() > 0 || !daemon.targets.Known().empty() || daemon.sampling.running() > 0)
+    if (server.running() > 0 || daemon.listening.IsAskedFor() || !daemon.targets.Known().empty() ||
+        daemon.sampling.running() > 0)
       idle_since_ns = now_ns;
     idle_since_ns = std::max(idle_since_ns, server.last_request_ns());
     const std::int64_t left_ns = idle_since_ns + limit_ns - now_ns;
@@ -104,6 +110,16 @@ asio::awaitable<void> LeaveWhenIdle(Daemon& daemon, const server::HttpServer& se
     co_await Sleep(daemon.io, kLastCalls);
   } while (server.running() > 0);
   daemon.shutdown();
+}
+
+// A probe's thread has all signals blocked, and its job may be bound to some cores: neither is ours.
+void ForgetTheProbe() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof(all));
+  sched_setaffinity(0, sizeof(all), &all);
 }
 
 int Run() {
@@ -132,15 +148,32 @@ int Run() {
   Series series(io, targets, settings);
   History history(io, targets, settings);
   Queries queries(io, targets, sampling, history, settings);
-  Daemon daemon{io, targets, sampling, queries, settings, MonotonicNs(), [&io] { io.stop(); }};
+  server::Access access;
+  if (const Result<void> loaded = LoadTokens(access); !loaded.ok())
+    Log(LogLevel::kError, loaded.error().message + "; " + loaded.error().hint);
   server::Router router;
+  server::HttpServer server(io, router, access);
+  Listening listening(io, targets, settings, server, access);
+  asio::thread_pool threads(kThreads);
+  Daemon daemon{
+      io, targets, sampling, queries, settings, listening, server, access, threads, MonotonicNs(), [&io] {
+        io.stop();
+      }};
   AddRoutes(router, daemon);
-  server::HttpServer server(io, router);
+  server.SetLineHandler([&](server::TextState& state, const std::string& line) {
+    return AnswerLine(daemon, router, state, line);
+  });
+  server.OnRefusal([](const server::Peer& peer, const Error& error) {
+    Audit("refused", {{"by", peer.ToText()}, {"reason", error.message}});
+  });
+  if (const Result<void> opened = listening.Apply(settings); !opened.ok())
+    Log(LogLevel::kError, opened.error().message + "; " + opened.error().hint);
   server.Serve(std::move(listener->socket));
   targets.Watch();
   sampling.Watch();
   series.Watch();
   history.Watch();
+  listening.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -169,7 +202,9 @@ int main(int argc, char** argv) {
     return probing::query::RunWorker(std::move(sources));
   }
   if (argc == 2 && std::strcmp(argv[1], "--history-worker") == 0) return probing::history::RunHistoryWorker();
-  if (argc > 1) {
+  if (argc == 2 && std::strcmp(argv[1], "--from-probe") == 0) {
+    probing::daemon::ForgetTheProbe();
+  } else if (argc > 1) {
     std::fputs(
         "probingd has no options but --version: `probing` starts it when needed.\n"
         "Settings: `probing config`, or variables such as PROBING_DAEMON_IDLE_EXIT.\n",

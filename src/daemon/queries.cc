@@ -42,7 +42,18 @@ std::string DescribeViews(const std::string& directory) {
   return text;
 }
 
-Result<query::FormatOptions> FormatOf(const server::Json& body) {
+// What an HTTP client says it takes, when the request itself says nothing.
+std::string FormatByAccept(const std::string& accept) {
+  if (accept.find("application/vnd.apache.arrow.stream") != std::string::npos) return "arrow";
+  if (accept.find("text/csv") != std::string::npos) return "csv";
+  if (accept.find("application/vnd.apache.parquet") != std::string::npos) return "parquet";
+  if (accept.find("application/x-ndjson") != std::string::npos) return "jsonl";
+  if (accept.find("text/markdown") != std::string::npos) return "markdown";
+  return accept.starts_with("text/plain") ? "table" : "rows";
+}
+
+Result<query::FormatOptions> FormatOf(const server::Request& request) {
+  const server::Json& body = request.body;
   const auto format = body.find("format");
   const auto width = body.find("width");
   if ((format != body.end() && !format->is_string()) ||
@@ -50,8 +61,8 @@ Result<query::FormatOptions> FormatOf(const server::Json& body) {
     return Error{Code::kUsage, "format is a name and width a number of characters", ""};
   }
   query::FormatOptions options;
-  ASSIGN_OR_RETURN(options.format,
-                   query::ParseFormat(format == body.end() ? "rows" : format->get<std::string>()));
+  ASSIGN_OR_RETURN(options.format, query::ParseFormat(format == body.end() ? FormatByAccept(request.accept)
+                                                                           : format->get<std::string>()));
   if (width != body.end())
     options.width = static_cast<int>(std::clamp<std::int64_t>(width->get<std::int64_t>(), 0, kMaxWidth));
   return options;
@@ -81,7 +92,7 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
   query::QueryRequest prepared;
   prepared.sql = sql->get<std::string>();
   prepared.cancellation = std::make_shared<query::Cancellation>();
-  ASSIGN_OR_RETURN(prepared.format, FormatOf(request.body));
+  ASSIGN_OR_RETURN(prepared.format, FormatOf(request));
   prepared.limits.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.query.timeout") * 1000);
   prepared.limits.memory_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.query.memory"));
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
@@ -165,8 +176,13 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
     const std::string hint = std::exchange(answer.error->hint, "");
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
   }
-  co_return server::Content{query::ContentType(prepared->format.format), std::move(answer.body),
-                            std::move(answer.warnings)};
+  server::Content content{query::ContentType(prepared->format.format), std::move(answer.body), 200, {}};
+  for (const std::string& warning : answer.warnings) {
+    content.headers.emplace_back(
+        wire::kWarningHeader,
+        server::Json(warning).dump(-1, ' ', true, server::Json::error_handler_t::replace));
+  }
+  co_return content;
 }
 
 }  // namespace probing::daemon

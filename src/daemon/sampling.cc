@@ -126,7 +126,8 @@ std::string Sampling::Rate(pid_t pid) const {
   return found != continuous_.end() && found->second.sampler.is_running() ? found->second.rate : "0";
 }
 
-asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
+asio::awaitable<Result<void>> Sampling::RecordThen(pid_t pid, const Json& request,
+                                                   std::function<void(const observe::Recorder&)> look) {
   SamplerThread::Options options;
   const Result<double> seconds = NumberIn(request, "seconds", 10, kMaxSeconds);
   if (!seconds.ok()) co_return seconds.error();
@@ -143,8 +144,15 @@ asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
   const Result<void> started = co_await sampler.Started();
   if (!started.ok()) co_return started.error();
   co_await sampler.Ended();
+  sampler.Look(look);
+  co_return Result<void>();
+}
+
+asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
   Json answer{{"pid", pid}};
-  sampler.Look([&](const observe::Recorder& recorder) { answer.update(ProfileToJson(recorder)); });
+  const Result<void> recorded = co_await RecordThen(
+      pid, request, [&](const observe::Recorder& recorder) { answer.update(ProfileToJson(recorder)); });
+  if (!recorded.ok()) co_return recorded.error();
   co_return answer;
 }
 

@@ -44,6 +44,10 @@ class Sampling {
   // the daemon's thread; others post to it.
   boost::asio::awaitable<Result<void>> Trigger(pid_t pid, const observe::Trigger& trigger);
 
+  // Records as the request says (seconds, hz, native, subprocesses, reason) and shows what came of it.
+  boost::asio::awaitable<Result<void>> RecordThen(pid_t pid, const server::Json& request,
+                                                  std::function<void(const observe::Recorder&)> look);
+
   // POST /api/v1/profile and GET /api/v1/samples.
   boost::asio::awaitable<Result<server::Json>> Record(pid_t pid, const server::Json& request);
   Result<server::Json> Samples(pid_t pid) const;

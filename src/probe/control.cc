@@ -19,6 +19,7 @@
 #include "probe/client.h"
 #include "probe/lifecycle.h"
 #include "probe/recording.h"
+#include "probe/start_daemon.h"
 #include "probing/probing.h"
 #include "pyapi/evaluator.h"
 #include "pyapi/events.h"
@@ -455,6 +456,7 @@ extern "C" void* probing_control_main(void* argument) {
     return Leave(Unload::kYes);
   }
   RememberSocket(listener->path);
+  if (ThisOrigin() != Origin::kInjected) StartDaemonIfAsked(LibraryPath());
   std::unique_ptr<Control> control = Control::Create(wake.get(), std::move(*listener));
   if (control->Serve()) {
     control.reset();

@@ -158,6 +158,8 @@ std::string_view OriginName(Origin which) {
 
 Origin ThisOrigin() { return origin; }
 
+std::string LibraryPath() { return this_library != nullptr ? this_library->l_name : ""; }
+
 std::int64_t StartedNs() { return started_ns; }
 
 void RememberSocket(const std::string& path) {

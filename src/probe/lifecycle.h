@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace probing::probe {
@@ -15,7 +16,8 @@ enum class Origin : std::uint8_t { kInjected, kPreloaded, kImported };
 std::string_view OriginName(Origin which);
 
 Origin ThisOrigin();
-std::int64_t StartedNs();  // wall clock
+std::string LibraryPath();  // as the loader knows it
+std::int64_t StartedNs();   // wall clock
 
 // While one exists no fork happens in this process. Held for the few instructions between the
 // birth of a descriptor and ForkClosed::Add(), so that no child gets one it does not know of.

@@ -1,146 +1,210 @@
 #include "server/http_server.h"
 
-#include <sys/socket.h>
-
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http.hpp>
 
 #include "base/clock.h"
-#include "wire/contract.h"
+#include "server/connection.h"
+#include "server/socket_owner.h"
 #include "wire/rendezvous.h"
 
 namespace probing::server {
 namespace {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
-using Socket = asio::local::stream_protocol::socket;
+using asio::ip::tcp;
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr std::uint64_t kMaxBodyBytes = 32U << 20;
-constexpr auto kRepair = Json::error_handler_t::replace;  // text that is not UTF-8
+constexpr std::size_t kMaxStrangers = 64;  // who have to show a token yet
+constexpr std::size_t kMaxConnections = 400;
+constexpr int kBacklog = 128;
 
-// Completes when the client has closed its end; a request sent ahead does not count.
-asio::awaitable<void> ClientGone(Socket& socket) {
-  while (true) {
-    const auto [error] = co_await socket.async_wait(Socket::wait_read, kAwait);
-    if (error) co_return;
-    char byte = 0;
-    const ssize_t n = recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) co_return;
-    if (n > 0) {
-      // Readable for as long as that request waits, so there is nothing to wait for.
-      asio::steady_timer never(socket.get_executor(), asio::steady_timer::time_point::max());
-      co_await never.async_wait(kAwait);
-      co_return;
-    }
-  }
+// After an error of accept: out of descriptors, most likely. Connections end and give some back.
+asio::awaitable<void> Pause(asio::io_context& io) {
+  asio::steady_timer pause(io, std::chrono::milliseconds(100));
+  (void)co_await pause.async_wait(kAwait);
 }
 
-Result<Request> Translate(const http::request<http::string_body>& raw) {
-  Request request;
-  request.method = std::string(raw.method_string());
-  request.client_version = std::string(raw[std::string(wire::kVersionHeader)]);
-  ParseUrl({raw.target().data(), raw.target().size()}, request);
-  request.body = raw.body().empty() ? Json::object() : Json::parse(raw.body(), nullptr, false);
-  if (!request.body.is_object()) {
-    return Error{Code::kUsage, "the body of " + request.path + " is not a JSON object", ""};
-  }
-  return request;
+std::string HostText(const asio::ip::address& address) {
+  // A v4 client of a v6 listener is known by its v4 address.
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  return address.to_string();
+}
+
+Peer UnixPeer(int fd) {
+  const Result<wire::Peer> peer = wire::PeerOf(fd);
+  Peer who;
+  if (peer.ok()) who.uid = peer->uid;
+  return who;
+}
+
+Peer TcpPeer(tcp::socket& socket) {
+  boost::system::error_code error;
+  Peer who;
+  who.via = Peer::Via::kTcp;
+  who.address = HostText(socket.remote_endpoint(error).address());
+  who.local_address = HostText(socket.local_endpoint(error).address());
+  who.uid = OwnerOfPeer(socket.native_handle());
+  return who;
+}
+
+bool IsStranger(const Peer& peer) { return peer.via == Peer::Via::kTcp && !peer.IsOwner(); }
+
+Error BoostError(const std::string& what, const boost::system::error_code& error) {
+  return ErrnoError(what, error.value());
 }
 
 }  // namespace
 
-// Counts a request as running for as long as it lives.
-class HttpServer::Running {
- public:
-  explicit Running(HttpServer& server) : server_(server) { ++server_.running_; }
-  ~Running() {
-    --server_.running_;
-    server_.last_request_ns_ = MonotonicNs();
+HttpServer::HttpServer(asio::io_context& io, const Router& router, Access& access)
+    : io_(io),
+      router_(router),
+      access_(access),
+      context_{router_, access_,
+               [this](const Peer& peer, const Error& error) {
+                 ++counters_.refused;
+                 if (audit_) audit_(peer, error);
+               },
+               [this](int change) {
+                 running_ += change;
+                 if (change > 0) ++counters_.requests;
+                 last_request_ns_ = MonotonicNs();
+               }} {}
+
+HttpServer::~HttpServer() = default;
+
+// False: nobody can go, so the new one has to.
+bool HttpServer::MakeRoom(const Peer& peer) {
+  const bool is_stranger = IsStranger(peer);
+  std::size_t alike = 0;
+  Connection* longest = nullptr;
+  for (const auto& each : connections_) {
+    if (each->peer.via == Peer::Via::kUnix || (is_stranger && !IsStranger(each->peer))) continue;
+    ++alike;
+    if (!each->is_busy && (longest == nullptr || each->idle_since_ns < longest->idle_since_ns))
+      longest = each.get();
   }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  HttpServer& server_;
-};
-
-struct HttpServer::Session {
-  static asio::awaitable<void> Run(HttpServer& server, Socket socket) {
-    boost::beast::flat_buffer buffer;
-    while (true) {
-      http::request_parser<http::string_body> parser;
-      parser.body_limit(kMaxBodyBytes);
-      const auto [read_error, read_bytes] = co_await http::async_read(socket, buffer, parser, kAwait);
-      if (read_error) co_return;
-      const Running running(server);
-      const bool keep_alive = parser.get().keep_alive();
-
-      const Result<Request> request = Translate(parser.get());
-      Response answer;
-      if (request.ok()) {
-        using namespace asio::experimental::awaitable_operators;  // NOLINT: the only way to get operator||
-        auto first = co_await (server.Answer(*request) || ClientGone(socket));
-        if (first.index() == 1) co_return;
-        answer = std::get<0>(std::move(first));
-      } else {
-        answer = ErrorResponse(request.error());
-      }
-
-      http::response<http::string_body> response(static_cast<http::status>(answer.http_status), 11);
-      response.set(http::field::server, "probingd/" PROBING_VERSION);
-      response.set(http::field::content_type, answer.content.type);
-      for (const std::string& warning : answer.content.warnings)
-        response.insert(std::string(wire::kWarningHeader), Json(warning).dump(-1, ' ', true, kRepair));
-      response.keep_alive(keep_alive);
-      response.body() = std::move(answer.content.body);
-      response.prepare_payload();
-      const auto [write_error, written_bytes] = co_await http::async_write(socket, response, kAwait);
-      if (write_error || !keep_alive) co_return;
-    }
-  }
-};
-
-asio::awaitable<Response> HttpServer::Answer(const Request& request) {
-  const bool same_version = request.client_version.empty() || request.client_version == PROBING_VERSION;
-  if (!same_version && request.path != wire::kShutdownRoute) {
-    Response refusal = ErrorResponse(
-        {Code::kFailed, "this is probingd " PROBING_VERSION ", the client is " + request.client_version,
-         "stop it (POST /api/v1/shutdown) and start the client's own"});
-    refusal.http_status = wire::kVersionMismatch;
-    co_return refusal;
-  }
-  co_return co_await router_.Dispatch(request);
+  if (alike < (is_stranger ? kMaxStrangers : kMaxConnections)) return true;
+  if (longest == nullptr) return false;
+  ++counters_.evicted;
+  longest->stream.cancel();
+  boost::system::error_code ignored;
+  longest->stream.socket().shutdown(asio::socket_base::shutdown_both, ignored);
+  longest->idle_since_ns = MonotonicNs();  // its coroutine ends soon; meanwhile it is nobody's turn again
+  return true;
 }
 
-asio::awaitable<void> HttpServer::Accept(ScopedFd listener) {
+void HttpServer::Start(std::unique_ptr<Connection> connection) {
+  ++counters_.connections;
+  connection->idle_since_ns = MonotonicNs();
+  connections_.push_back(std::move(connection));
+  asio::co_spawn(io_, Run(std::prev(connections_.end())), asio::detached);
+}
+
+asio::awaitable<void> HttpServer::Run(std::list<std::unique_ptr<Connection>>::iterator place) {
+  Connection& connection = **place;
+  try {
+    Protocol protocol = Protocol::kUnknown;
+    if (connection.peer.via == Peer::Via::kUnix) protocol = Protocol::kHttp;
+    while (protocol == Protocol::kUnknown) {
+      const std::string_view read(static_cast<const char*>(connection.buffer.data().data()),
+                                  connection.buffer.size());
+      protocol = Sniff(read);
+      if (protocol != Protocol::kUnknown) break;
+      connection.stream.expires_after(read.empty() ? kIdleTimeout : kHeaderTimeout);
+      const auto [error, size] =
+          co_await connection.stream.async_read_some(connection.buffer.prepare(4096), kAwait);
+      if (error && read.empty()) break;
+      if (error) protocol = Protocol::kText;  // all it had to say looked like the start of a method
+      connection.buffer.commit(size);
+    }
+    if (protocol == Protocol::kHttp) co_await RunHttpSession(connection, context_);
+    if (protocol == Protocol::kText && lines_) {
+      co_await RunTextSession(connection, access_, lines_, context_.refused);
+      last_request_ns_ = MonotonicNs();
+    }
+  } catch (const std::exception&) {
+    // Cancelled, or out of memory: either way it ends here.
+  }
+  connections_.erase(place);
+}
+
+asio::awaitable<void> HttpServer::AcceptUnix(ScopedFd listener) {
   asio::local::stream_protocol::acceptor acceptor(io_);
   acceptor.assign(asio::local::stream_protocol(), listener.Release());
   while (true) {
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
     if (error == asio::error::operation_aborted) co_return;
     if (error) {
-      // Out of descriptors, most likely: connections end and give some back.
-      asio::steady_timer pause(io_, std::chrono::milliseconds(100));
-      co_await pause.async_wait(kAwait);
+      co_await Pause(io_);
       continue;
     }
     if (!wire::PeerIsTrusted(socket.native_handle())) continue;
-    asio::co_spawn(io_, Session::Run(*this, std::move(socket)), asio::detached);
+    Peer peer = UnixPeer(socket.native_handle());
+    Start(std::make_unique<Connection>(Stream::socket_type(std::move(socket)), std::move(peer)));
+  }
+}
+
+asio::awaitable<void> HttpServer::AcceptTcp(std::shared_ptr<Acceptor> acceptor) {
+  while (acceptor->is_open()) {
+    auto [error, socket] = co_await acceptor->async_accept(kAwait);
+    if (error == asio::error::operation_aborted) co_return;
+    if (error) {
+      co_await Pause(io_);
+      continue;
+    }
+    boost::system::error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    Peer peer = TcpPeer(socket);
+    if (!MakeRoom(peer)) continue;
+    Start(std::make_unique<Connection>(Stream::socket_type(std::move(socket)), std::move(peer)));
   }
 }
 
 void HttpServer::Serve(ScopedFd listener) {
   last_request_ns_ = MonotonicNs();
-  asio::co_spawn(io_, Accept(std::move(listener)), asio::detached);
+  asio::co_spawn(io_, AcceptUnix(std::move(listener)), asio::detached);
+}
+
+Result<void> HttpServer::Listen(const wire::Address& address) {
+  const std::string text = address.ToText();
+  if (acceptors_.contains(text)) return {};
+  boost::system::error_code error;
+  const auto ip = asio::ip::make_address(address.host == "localhost" ? "127.0.0.1" : address.host, error);
+  if (error) {
+    return Error{Code::kUsage, "cannot listen on " + text + ": " + address.host + " is a name",
+                 "name an address of this machine, as in 127.0.0.1:" + std::to_string(address.port)};
+  }
+  auto acceptor = std::make_shared<Acceptor>(io_);
+  const tcp::endpoint endpoint(ip, address.port);
+  acceptor->open(endpoint.protocol(), error);
+  if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor->bind(endpoint, error);
+  if (!error) acceptor->listen(kBacklog, error);
+  if (error) {
+    Error failure = BoostError("listen on " + text, error);
+    if (error == asio::error::address_in_use) failure.hint = "somebody else is there: choose another port";
+    return failure;
+  }
+  acceptors_[text] = {address, acceptor};
+  asio::co_spawn(io_, AcceptTcp(acceptor), asio::detached);
+  return {};
+}
+
+void HttpServer::Close(const wire::Address& address) {
+  const auto found = acceptors_.find(address.ToText());
+  if (found == acceptors_.end()) return;
+  boost::system::error_code ignored;
+  found->second.second->close(ignored);
+  acceptors_.erase(found);
+}
+
+std::vector<wire::Address> HttpServer::addresses() const {
+  std::vector<wire::Address> list;
+  for (const auto& [text, entry] : acceptors_) list.push_back(entry.first);
+  return list;
 }
 
 }  // namespace probing::server

@@ -10,11 +10,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-// Bytes of a target may be anything; JSON is UTF-8.
-Content ToContent(const Json& json) {
-  return {"application/json", json.dump(-1, ' ', false, Json::error_handler_t::replace)};
-}
-
 std::string DecodePercent(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -32,48 +27,109 @@ std::string DecodePercent(std::string_view text) {
 
 }  // namespace
 
-void Router::Add(std::string_view method, std::string_view path, Handler handler) {
-  AddContent(method, path,
+Content JsonContent(const Json& json) {
+  // Bytes of a target may be anything; JSON is UTF-8.
+  return {"application/json", json.dump(-1, ' ', false, Json::error_handler_t::replace), 200, {}};
+}
+
+void Router::Add(std::string_view method, std::string_view path, Right right, Handler handler) {
+  AddContent(method, path, right,
              [handler = std::move(handler)](const Request& request) -> asio::awaitable<Result<Content>> {
                const Result<Json> answer = co_await handler(request);
                if (!answer.ok()) co_return answer.error();
-               co_return ToContent(*answer);
+               co_return JsonContent(*answer);
              });
 }
 
-void Router::AddContent(std::string_view method, std::string_view path, ContentHandler handler) {
-  handlers_[{std::string(path), std::string(method)}] = std::move(handler);
+void Router::AddContent(std::string_view method, std::string_view path, Right right, ContentHandler handler) {
+  handlers_[{std::string(path), std::string(method)}] = {right, std::move(handler)};
 }
 
-asio::awaitable<Response> Router::Dispatch(const Request& request) const {
-  const auto found = handlers_.find(std::pair(request.path, request.method));
-  if (found == handlers_.end()) {
-    const auto other = handlers_.lower_bound(std::pair(request.path, std::string()));
-    const bool known = other != handlers_.end() && other->first.first == request.path;
-    Response response = ErrorResponse(
-        {known ? Code::kUsage : Code::kNotFound,
-         known ? request.path + " does not take " + request.method : "there is no " + request.path, ""});
-    if (known) response.http_status = 405;
-    co_return response;
+void Router::AddEvents(std::string_view path, Right right, EventHandler handler) {
+  events_[std::string(path)] = {right, std::move(handler)};
+}
+
+void Router::AddSocket(std::string_view path, Right right, SocketHandler handler) {
+  sockets_[std::string(path)] = {right, std::move(handler)};
+}
+
+const EventHandler* Router::FindEvents(const Request& request) const {
+  const auto found = events_.find(request.path);
+  const bool allowed =
+      found != events_.end() && request.method == "GET" && request.right >= found->second.right;
+  return allowed ? &found->second.handler : nullptr;
+}
+
+const SocketHandler* Router::FindSocket(const Request& request) const {
+  const auto found = sockets_.find(request.path);
+  const bool allowed = found != sockets_.end() && request.right >= found->second.right;
+  return allowed ? &found->second.handler : nullptr;
+}
+
+namespace {
+
+Content TooFewRights(const Request& request, Right needed) {
+  return ErrorContent({Code::kPermission,
+                       request.path + " takes the right to " + std::string(RightName(needed)) +
+                           "; this request may " + std::string(RightName(request.right)),
+                       needed == Right::kOwn ? "use the unix socket, as `probing` does on that machine"
+                                             : "`probing token --rights " + std::string(RightName(needed)) +
+                                                   "` shows the token for it"});
+}
+
+}  // namespace
+
+// Why no handler answers this request.
+std::optional<Content> Router::Refuse(const Request& request) const {
+  if (const auto found = sockets_.find(request.path); found != sockets_.end()) {
+    if (request.right < found->second.right) return TooFewRights(request, found->second.right);
+    return ErrorContent({Code::kUsage, request.path + " is a WebSocket", "connect with ws://"}, 426);
   }
+  if (const auto found = events_.find(request.path); found != events_.end()) {
+    if (request.right < found->second.right) return TooFewRights(request, found->second.right);
+    return ErrorContent({Code::kUsage, request.path + " does not take " + request.method, ""}, 405);
+  }
+  const auto other = handlers_.lower_bound(std::pair(request.path, std::string()));
+  if (other != handlers_.end() && other->first.first == request.path)
+    return ErrorContent({Code::kUsage, request.path + " does not take " + request.method, ""}, 405);
+  return std::nullopt;
+}
+
+asio::awaitable<Content> Router::Dispatch(const Request& request) const {
+  const auto found = handlers_.find(std::pair(request.path, request.method));
+  const ContentHandler* handler = found != handlers_.end() ? &found->second.handler : nullptr;
+  if (handler != nullptr && request.right < found->second.right)
+    co_return TooFewRights(request, found->second.right);
+  if (handler == nullptr) {
+    if (std::optional<Content> refused = Refuse(request)) co_return std::move(*refused);
+    const bool is_file = request.method == "GET" && !request.path.starts_with("/api/");
+    if (is_file && files_ && request.right >= Right::kRead) handler = &files_;
+  }
+  if (handler == nullptr)
+    co_return ErrorContent(
+        {Code::kNotFound, "there is no " + request.path, "/api/v1/openapi.json lists what is"});
   // A handler that throws has a bug; it costs its own request and nothing else.
   std::string problem;
   try {
-    Result<Content> answer = co_await found->second(request);
-    if (!answer.ok()) co_return ErrorResponse(answer.error());
-    co_return Response{200, std::move(*answer)};
+    Result<Content> answer = co_await (*handler)(request);
+    if (!answer.ok()) co_return ErrorContent(answer.error());
+    co_return std::move(*answer);
   } catch (const boost::system::system_error&) {
     throw;  // the client has gone
   } catch (const std::exception& e) {
     problem = e.what();
   }
-  co_return ErrorResponse({Code::kFailed, request.path + ": " + problem, "this is a bug of probingd"});
+  co_return ErrorContent({Code::kFailed, request.path + ": " + problem, "this is a bug of probingd"});
 }
 
-Response ErrorResponse(const Error& error) {
+Content ErrorContent(const Error& error) { return ErrorContent(error, wire::HttpStatus(error.code)); }
+
+Content ErrorContent(const Error& error, int http_status) {
   const Json body{
       {"error", {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
-  return {wire::HttpStatus(error.code), ToContent(body)};
+  Content content = JsonContent(body);
+  content.http_status = http_status;
+  return content;
 }
 
 void ParseUrl(std::string_view url, Request& request) {

@@ -1,19 +1,22 @@
 // Routes of the HTTP server: JSON in; JSON, another kind of content, or an Error out.
 //
 // A handler is a coroutine on the server's one thread. When its client goes away it is
-// cancelled: whatever it awaits ends with operation_aborted.
+// cancelled: whatever it awaits ends with operation_aborted. Every route says which right it
+// takes; what a request may do was found out before (access.h).
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "server/rights.h"
 
 namespace probing::server {
 
@@ -24,38 +27,69 @@ struct Request {
   std::string path;                          // without the query
   std::map<std::string, std::string> query;  // ?name=value, decoded
   std::string client_version;                // wire::kVersionHeader; "" when not sent
-  Json body;                                 // an object; empty when there was no body
+  std::string accept;
+  std::string accept_encoding;
+  std::string if_none_match;
+  Json body;  // an object; empty when there was no body
+  Right right = Right::kOwn;
+  std::string peer;  // for logs
 };
 
 struct Content {
   std::string type;  // as Content-Type names it
   std::string body;
-  std::vector<std::string> warnings;  // beside the answer: wire::kWarningHeader, one for each
-};
-
-struct Response {
   int http_status = 200;
-  Content content;
+  std::vector<std::pair<std::string, std::string>> headers;
 };
 
 using Handler = std::function<boost::asio::awaitable<Result<Json>>(const Request&)>;
 using ContentHandler = std::function<boost::asio::awaitable<Result<Content>>(const Request&)>;
 
+// Answers that go on for as long as the client stays. Send: false when it has gone.
+using Send = std::function<boost::asio::awaitable<bool>(std::string)>;
+using Receive = std::function<boost::asio::awaitable<std::optional<std::string>>()>;
+// Server-sent events: what is sent is put on the wire as it is ("data: …\n\n"). An Error before the first
+// Send is an ordinary answer, later ones end the stream.
+using EventHandler = std::function<boost::asio::awaitable<Result<void>>(const Request&, const Send&)>;
+// A WebSocket: one message for each Send and Receive.
+using SocketHandler =
+    std::function<boost::asio::awaitable<void>(const Request&, const Receive&, const Send&)>;
+
 class Router {
  public:
-  void Add(std::string_view method, std::string_view path, Handler handler);
-  void AddContent(std::string_view method, std::string_view path, ContentHandler handler);
+  void Add(std::string_view method, std::string_view path, Right right, Handler handler);
+  void AddContent(std::string_view method, std::string_view path, Right right, ContentHandler handler);
+  void AddEvents(std::string_view path, Right right, EventHandler handler);
+  void AddSocket(std::string_view path, Right right, SocketHandler handler);
+  // For GETs of paths outside /api/ that nobody else answers.
+  void SetFiles(ContentHandler handler) { files_ = std::move(handler); }
 
   // Never throws except for cancellation; every failure is an answer.
   // Lifetime: router and request outlive the coroutine.
-  boost::asio::awaitable<Response> Dispatch(const Request& request) const;
+  boost::asio::awaitable<Content> Dispatch(const Request& request) const;
+
+  // Null when the path is none of these, or when the right is missing (then Dispatch says so).
+  const EventHandler* FindEvents(const Request& request) const;
+  const SocketHandler* FindSocket(const Request& request) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, ContentHandler, std::less<>> handlers_;
+  template <typename T>
+  struct Route {
+    Right right;
+    T handler;
+  };
+  std::optional<Content> Refuse(const Request& request) const;
+
+  std::map<std::pair<std::string, std::string>, Route<ContentHandler>, std::less<>> handlers_;
+  std::map<std::string, Route<EventHandler>, std::less<>> events_;
+  std::map<std::string, Route<SocketHandler>, std::less<>> sockets_;
+  ContentHandler files_;
 };
 
 // The answer for an error, as wire/contract.h describes it.
-Response ErrorResponse(const Error& error);
+Content ErrorContent(const Error& error);
+Content ErrorContent(const Error& error, int http_status);
+Content JsonContent(const Json& json);
 
 // "/a/b?x=1%202" into the path and the query of `request`.
 void ParseUrl(std::string_view url, Request& request);

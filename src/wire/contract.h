@@ -20,13 +20,23 @@
 //   POST query {target?, sql, format?, width?}  the rows, in that format: rows (default: {columns: [{name,
 //                                          type}], rows: [[…]]}), table, csv, json, jsonl, markdown, arrow,
 //                                          parquet
-//   POST shutdown                          {}
+//   GET  backtrace?target=PID&…            as `probing backtrace --json`; format=text as without. tid=TID,
+//   all,
+//                                          native, stop, locals: as its options
+//   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
+//                                          svg (default), html, speedscope, collapsed, pprof, chrome; show is
+//                                          active, all or gil
+//   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns
+//   GET  events?interval=S&sql=…&target=PID  server-sent events: `targets` when they change; with sql, `rows`
+//   GET  repl?target=PID                   a WebSocket: {code, timeout?} in, what eval answers out;
+//   {interrupt} POST listen {address, close?}          {addresses, link}; the link is good for one visit GET
+//   token                             {read, profile, eval} POST shutdown                          {}
 //
-// All under /api/v1/. Every failure is {error: {code, message, hint}}, code being CodeName() of the error. A
-// client sends its version as kVersionHeader; another version than the daemon's is answered with
-// kVersionMismatch before anything is done, and the client replaces the daemon. What somebody should know
-// beside an answer (a ring that cannot be read, a view that does not work) comes as kWarningHeader, a JSON
-// string in ASCII; there may be several.
+// All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
+// {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
+// kVersionHeader; another version than the daemon's is answered with kVersionMismatch before anything is
+// done, and the client replaces the daemon. What somebody should know beside an answer (a ring that cannot be
+// read, a view that does not work) comes as kWarningHeader, a JSON string in ASCII; there may be several.
 #pragma once
 
 #include <string_view>
@@ -44,6 +54,17 @@ inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
 inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
 inline constexpr std::string_view kQueryRoute = "/api/v1/query";
+inline constexpr std::string_view kBacktraceRoute = "/api/v1/backtrace";
+inline constexpr std::string_view kFlamegraphRoute = "/api/v1/flamegraph";
+inline constexpr std::string_view kEventsRoute = "/api/v1/events";
+inline constexpr std::string_view kReplRoute = "/api/v1/repl";
+inline constexpr std::string_view kReadyRoute = "/api/v1/ready";
+inline constexpr std::string_view kTablesRoute = "/api/v1/tables";
+inline constexpr std::string_view kOpenApiRoute = "/api/v1/openapi.json";
+inline constexpr std::string_view kListenRoute = "/api/v1/listen";
+inline constexpr std::string_view kTokenRoute = "/api/v1/token";
+inline constexpr std::string_view kMetricsRoute = "/metrics";
+inline constexpr std::string_view kMcpRoute = "/mcp";
 inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 
 inline constexpr std::string_view kVersionHeader = "Probing-Version";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "wire/address.h"
 #include "wire/torch_spec.h"
 
 namespace probing::wire {
@@ -61,6 +62,14 @@ constexpr std::array kSettings{
             "where these files are; by default ~/.local/share/probing"},
     Setting{"probing.history.interval", kDaemon, kSeconds, "60", 0.1, 3600, "",
             "how long a row may wait until it is written to a file"},
+    Setting{"probing.server.addr", kDaemon, kAddresses, "none", 0, 0, "",
+            "addresses probingd answers on besides its unix socket, as in 127.0.0.1:3344"},
+    Setting{"probing.server.rights", kDaemon, kChoice, "eval", 0, 0, "read|profile|eval",
+            "what programs of this user may do that come through the network of this machine"},
+    Setting{"probing.server.plain", kDaemon, kFlag, "false", 0, 0, "",
+            "whether addresses beyond this machine are served without encryption; they need a token anyway"},
+    Setting{"probing.mcp.eval", kDaemon, kFlag, "false", 0, 0, "",
+            "whether AI agents (/mcp) may run code in targets; they need the right to as well"},
     Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",
             "what probingd writes to its log"},
 };
@@ -129,6 +138,8 @@ std::string ExpectedForm(const Setting& setting) {
              "%, as in 3% or 0.03";
     case kTorchSpec:
       return "on or off";  // its own errors say more
+    case kAddresses:
+      return "none, or addresses as in 127.0.0.1:3344 separated by commas";
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
@@ -191,6 +202,19 @@ std::optional<std::string> CanonicalPath(std::string_view text) {
   return std::string(text);
 }
 
+std::optional<std::string> CanonicalAddresses(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  std::string canonical;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const Result<Address> address = ParseAddress(one);
+    if (!address.ok()) return std::nullopt;
+    canonical += (canonical.empty() ? "" : ",") + address->ToText();
+  }
+  return canonical;
+}
+
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -233,7 +257,8 @@ Result<std::string> CanonicalValue(const Setting& setting, std::string_view text
                                            : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
                                            : setting.type == kWords  ? CanonicalWords(setting.choices, text)
                                            : setting.type == kPath   ? CanonicalPath(text)
-                                                                     : CanonicalNumber(setting, text);
+                                           : setting.type == kAddresses ? CanonicalAddresses(text)
+                                                                        : CanonicalNumber(setting, text);
   if (value) return *value;
   return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + std::string(text) + "\"",
                "it takes " + ExpectedForm(setting)};

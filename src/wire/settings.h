@@ -26,6 +26,7 @@ enum class SettingType : std::uint8_t {
   kChoice,
   kWords,
   kPath,
+  kAddresses,
   kTorchSpec
 };
 
@@ -49,7 +50,7 @@ std::string EnvironmentName(const Setting& setting);
 
 // Checks a value and writes it the one way it is stored and shown: seconds as "0.5", bytes
 // as "1048576" (from "1MB"), shares as "3%" (from "0.03"), flags as "true" or "false", words as "a,c" in
-// the order of the choices, paths as they are.
+// the order of the choices, paths as they are, addresses as "127.0.0.1:3344,[::1]:3344" or "none".
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text);
 
 // The values of all settings of one holder. Not thread-safe.

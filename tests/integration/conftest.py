@@ -12,6 +12,7 @@ from types import FrameType
 
 import harness
 import pytest
+from users import User, uids
 
 HARD_TIMEOUT_SECONDS = 60
 
@@ -119,3 +120,12 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
 def python(request: pytest.FixtureRequest) -> str:
     """Each Python of this machine in turn."""
     return request.param
+
+
+@pytest.fixture
+def user(public_probing: harness.Cli) -> Iterator[User]:
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    somebody = User(public_probing, next(uids))
+    yield somebody
+    somebody.leave()

@@ -26,7 +26,10 @@ BIN = Path(os.environ.get("PROBING_BIN", ROOT / "build/release/bin"))
 NOBODY = 65534
 
 # Variables of ours that the developer's shell may have, and that would change what tests see.
-OWN_VARIABLES = ("PROBING", "PROBE", "PROBING_DISABLE", "PROBING_LIBRARY", "PROBING_LOGLEVEL", "LD_PRELOAD")
+OWN_VARIABLES = (
+    *("PROBING", "PROBE", "PROBING_DISABLE", "PROBING_LIBRARY", "PROBING_LOGLEVEL", "LD_PRELOAD"),
+    *("PROBE_ADDR", "PROBING_ADDR", "PROBING_PORT", "PROBING_TOKEN"),
+)
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -147,6 +150,16 @@ def thread_states(pid: int) -> dict[int, str]:
             continue
         states[int(tid)] = text.rsplit(")", 1)[1].split()[0]
     return states
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if proc_status(int(entry.name), "PPid") == str(pid):
+                    found.append(int(entry.name))
+    return found
 
 
 def open_files(pid: int) -> dict[str, str]:
@@ -359,7 +372,7 @@ def copy_for_everybody() -> Path:
     """The programs in a folder that other users can reach (a checkout often is in a private one)."""
     folder = Path(tempfile.mkdtemp(prefix="probing-bin-"))
     folder.chmod(0o755)
-    for name in ("probing", "probe", "probingd", "libprobing.so", "libprobe.so"):
+    for name in ("probing", "probe", "probingd", "libprobing.so", "libprobe.so", "libduckdb.so"):
         if (BIN / name).exists():
             shutil.copy2(BIN / name, folder / name)
     return folder

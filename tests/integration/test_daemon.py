@@ -5,84 +5,18 @@ Each test is a user of its own, so that it has a daemon of its own.
 
 from __future__ import annotations
 
-import itertools
 import os
-import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import harness
 import pytest
-from harness import Answer, Cli, wait_until
-
-PYTHON = "/usr/bin/python3"  # other users can read it
-SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
-BUSY = "print('ready', flush=True)\nwhile True: pass"
-
-uids = itertools.count(61000 + os.getpid() % 2000)
-
-
-class User:
-    """Somebody nobody else is: their commands, their targets, their daemon."""
-
-    def __init__(self, probing: Cli, uid: int) -> None:
-        self.uid = uid
-        self._probing = probing
-        self._prefix = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-        self._targets: list[subprocess.Popen[bytes]] = []
-        self.folder = harness.socket_directories(uid)[0]
-
-    def __call__(self, *arguments: object, **options: str) -> Answer:
-        return self._probing(*arguments, prefix=self._prefix, **options)
-
-    def popen(self, *arguments: object) -> subprocess.Popen[bytes]:
-        command = [*self._prefix, str(self._probing.bin / "probing"), *map(str, arguments)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def target(self, code: str = SLEEP) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([*self._prefix, PYTHON, "-c", code], stdout=subprocess.PIPE)
-        self._targets.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        return process
-
-    def probed_target(self, code: str = SLEEP) -> subprocess.Popen[bytes]:
-        process = self.target(code)
-        self("-t", process.pid, "inject").expect(0)
-        return process
-
-    def daemons(self) -> list[int]:
-        pids = harness.daemons([self._probing.bin])
-        return [pid for pid in pids if harness.proc_status(pid, "Uid").split()[0] == str(self.uid)]
-
-    def daemon(self) -> int:
-        return int(self("status", "--json").expect(0).json["pid"])
-
-    def listed(self, pid: int) -> dict[str, str] | None:
-        return next((one for one in self("list", "--json").expect(0).json if one["pid"] == pid), None)
-
-    def leave(self) -> None:
-        for process in self._targets:
-            process.kill()
-            process.communicate()
-        for pid in self.daemons():
-            harness.stop_process(pid)
-        for folder in harness.socket_directories(self.uid):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def user(public_probing: Cli) -> Iterator[User]:
-    if os.getuid() != 0:
-        pytest.skip("only root can be somebody else")
-    somebody = User(public_probing, next(uids))
-    yield somebody
-    somebody.leave()
+from harness import Cli, wait_until
+from users import BUSY, PYTHON, SLEEP, User, uids
 
 
 def test_the_first_command_starts_it_in_the_background(user: User) -> None:

@@ -7,7 +7,7 @@
 
 #include "unwind/mixed_reader.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 
 // "    0x7f34574a65d8 pthread_cond_wait+0x1e8 (libc.so.6)". The name is cut where it would not fit
 // into the columns: those of C++ go on for pages. JSON has it whole.
@@ -23,4 +23,4 @@ nlohmann::ordered_json MixedToJson(
     const unwind::MixedReading& reading,
     const std::function<nlohmann::ordered_json(const cpython::Frame&)>& python_to_json);
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

@@ -1,10 +1,10 @@
-#include "cli/native_frames.h"
+#include "backtrace/native_frames.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-namespace probing::cli {
+namespace probing::backtrace {
 namespace {
 
 constexpr std::size_t kFewestNameBytes = 24;
@@ -68,4 +68,4 @@ nlohmann::ordered_json MixedToJson(
   return frames;
 }
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

@@ -1,11 +1,10 @@
 #include <algorithm>
 
-#include "cli/backtrace.h"
-#include "cli/output.h"
+#include "backtrace/backtrace.h"
 #include "cpython/interpreter.h"
 #include "process/held_process.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 namespace {
 
 constexpr int kAttempts = 500;      // where its CPU cannot be shared: 5 ms for the busiest thread
@@ -41,24 +40,24 @@ void AddTasks(Picture& picture, const Selection& selection) {
 }
 
 // Lets the process go, and says for how long it was held.
-void Release(process::HeldProcess& held) {
+std::string Release(process::HeldProcess& held) {
   const std::size_t count = held.thread_count();
   const std::int64_t held_us = held.Release() / 1000;
-  if (count == 0) return PrintAside("the target stands still already: nothing was held\n");
-  PrintAside("held " + std::to_string(count) + (count == 1 ? " thread" : " threads") + " for " +
-             std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n");
+  if (count == 0) return "the target stands still already: nothing was held\n";
+  return "held " + std::to_string(count) + (count == 1 ? " thread" : " threads") + " for " +
+         std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n";
 }
 
 // A thread may have been held just between two frames; the next time it is somewhere else.
 Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
-                                   const cpython::ReadOptions& options) {
+                                   const cpython::ReadOptions& options, std::string& remarks) {
   for (int tries_left = kHolds;; --tries_left) {
     auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
     if (!held.ok()) {
       return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
     }
     auto snapshot = interpreter.Read(options);
-    Release(*held);
+    remarks += Release(*held);
     const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
                                                    [](const cpython::Thread& thread) { return thread.torn; });
     if (!torn || tries_left == 1) return snapshot;
@@ -67,33 +66,30 @@ Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
 
 }  // namespace
 
-Result<Picture> ReadLive(const Invocation& invocation, const Selection& selection) {
+Result<Picture> ReadLive(pid_t pid, const Options& options) {
   Picture picture;
-  picture.pid = *invocation.target;
-  const bool native = invocation.Has("--native");
-  auto interpreter = cpython::Interpreter::Attach(picture.pid);
+  picture.pid = pid;
+  auto interpreter = cpython::Interpreter::Attach(pid);
   if (!interpreter.ok()) {
     Error& error = interpreter.error();
     if (error.code != Code::kFailed) return std::move(error);
-    if (!native) {
+    if (!options.native) {
       error.hint += (error.hint.empty() ? "" : "; ") + std::string("--native shows the native frames");
       return std::move(error);
     }
-    PrintAside("note: " + interpreter.error().message + "; native frames only\n");
-    picture.threads = Select(picture.pid, {}, {.tid = selection.tid, .all = true});
+    picture.remarks = "note: " + error.message + "; native frames only\n";
+    picture.threads = Select(pid, {}, {.tid = options.selection.tid, .all = true});
     RETURN_IF_ERROR(AddNative(picture, nullptr));
     return picture;
   }
-  const cpython::ReadOptions options{.attempts = kAttempts,
-                                     .locals = invocation.Has("--locals"),
-                                     .share_cpu = !invocation.Has("--stop"),
-                                     .tasks = true};
-  ASSIGN_OR_RETURN(picture.snapshot, invocation.Has("--stop") ? ReadHeld(picture.pid, *interpreter, options)
-                                                              : interpreter->Read(options));
-  picture.threads = Select(picture.pid, picture.snapshot, selection);
-  AddTasks(picture, selection);
-  if (native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
+  const cpython::ReadOptions how{
+      .attempts = kAttempts, .locals = options.locals, .share_cpu = !options.stop, .tasks = true};
+  ASSIGN_OR_RETURN(picture.snapshot,
+                   options.stop ? ReadHeld(pid, *interpreter, how, picture.remarks) : interpreter->Read(how));
+  picture.threads = Select(pid, picture.snapshot, options.selection);
+  AddTasks(picture, options.selection);
+  if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
   return picture;
 }
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

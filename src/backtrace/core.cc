@@ -1,11 +1,10 @@
 #include <algorithm>
 
-#include "cli/backtrace.h"
-#include "cli/output.h"
+#include "backtrace/backtrace.h"
 #include "cpython/dead_process.h"
 #include "process/core_file.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 namespace {
 
 // What may be the reason when nothing makes sense.
@@ -19,17 +18,17 @@ std::string WhatTheCoreLacks(const process::CoreFile& core) {
 }
 
 // Which threads there were, and their Python stacks. Without Python, only with --native.
-Result<void> ReadPython(const Invocation& invocation, process::CoreFile core, Picture& picture) {
+Result<void> ReadPython(const std::string& path, const Options& options, process::CoreFile core,
+                        Picture& picture) {
   const std::vector<pid_t> tids = core.tids;
-  auto snapshot = cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids,
-                                    {.locals = invocation.Has("--locals")});
+  auto snapshot =
+      cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids, {.locals = options.locals});
   if (snapshot.ok()) {
     picture.snapshot = std::move(*snapshot);
-  } else if (invocation.Has("--native") && snapshot.error().code == Code::kFailed) {
-    PrintAside("note: " + snapshot.error().message + "; native frames only\n");
+  } else if (options.native && snapshot.error().code == Code::kFailed) {
+    picture.remarks += "note: " + snapshot.error().message + "; native frames only\n";
   } else {
-    return Error{snapshot.error().code, invocation.Get("--core") + ": " + snapshot.error().message,
-                 WhatTheCoreLacks(core)};
+    return Error{snapshot.error().code, path + ": " + snapshot.error().message, WhatTheCoreLacks(core)};
   }
   for (const cpython::Thread& thread : picture.snapshot.threads) {
     picture.threads.push_back({thread, {.tid = thread.tid}, true});
@@ -66,27 +65,23 @@ void AddNative(process::CoreFile core, Picture& picture) {
 
 }  // namespace
 
-Result<Picture> ReadCore(const Invocation& invocation, const Selection& selection) {
-  if (invocation.Has("--stop")) {
-    return Error{Code::kUsage, "--stop is for a live process, not for a core file", ""};
-  }
-  const std::string path = invocation.Get("--core");
-  const std::string executable = invocation.arguments.empty() ? "" : invocation.arguments.front();
-  ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, executable));
+Result<Picture> ReadCore(const std::string& path, const std::string& program, const Options& options) {
+  if (options.stop) return Error{Code::kUsage, "--stop is for a live process, not for a core file", ""};
+  ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, program));
   Picture picture;
   picture.pid = core.pid;
   const std::string note = core.is_truncated ? "note: " + WhatTheCoreLacks(core) + "\n" : "";
-  RETURN_IF_ERROR(ReadPython(invocation, std::move(core), picture));
-  PrintAside(note);
+  RETURN_IF_ERROR(ReadPython(path, options, std::move(core), picture));
+  picture.remarks += note;
   const bool no_python = picture.snapshot.threads.empty();
   std::erase_if(picture.threads, [&](const ShownThread& thread) {
-    return !IsShown(thread, {selection.tid, selection.all || no_python});
+    return !IsShown(thread, {options.selection.tid, options.selection.all || no_python});
   });
-  if (!invocation.Has("--native")) return picture;
+  if (!options.native) return picture;
   // Opened again: the reader of Python has the first one.
-  ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, executable));
+  ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, program));
   AddNative(std::move(again), picture);
   return picture;
 }
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/backtrace.h"
-#include "cli/native_frames.h"
-#include "cli/output.h"
+#include "backtrace/backtrace.h"
+#include "backtrace/native_frames.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 namespace {
 
 constexpr std::size_t kColumns = 80;
@@ -53,7 +52,7 @@ std::string FormatTask(const cpython::Task& task) {
   return text;
 }
 
-std::string FormatThread(const ShownThread& thread) {
+std::string FormatThread(const ShownThread& thread, Emphasis emphasis) {
   std::string text = "Thread " + std::to_string(thread.kernel.tid);
   // What the program calls it says more than what the kernel does, which often is only "python".
   const std::string& name =
@@ -62,7 +61,8 @@ std::string FormatThread(const ShownThread& thread) {
   std::string state = IsDead(thread) ? "" : process::StateName(thread.kernel.state);
   if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) state += " in " + thread.kernel.syscall;
   if (thread.python.has_gil) state += state.empty() ? "holds the GIL" : ", holds the GIL";
-  text = Painted(text, Colour::kBold) + (state.empty() ? "" : " (" + state + ")") + "\n";
+  if (emphasis == Emphasis::kTerminal) text = "\x1b[1m" + text + "\x1b[0m";
+  text += (state.empty() ? "" : " (" + state + ")") + "\n";
   std::string tasks;
   for (const cpython::Task& task : thread.tasks) tasks += FormatTask(task);
   if (thread.mixed) return text + FormatMixed(*thread.mixed, kColumns, FormatFrame) + tasks;
@@ -92,9 +92,10 @@ const char* StateName(cpython::Task::State state) {
   return "?";
 }
 
-std::string PictureToText(const Picture& picture) {
+std::string PictureToText(const Picture& picture, Emphasis emphasis) {
   std::string text;
-  for (const ShownThread& thread : picture.threads) text += (text.empty() ? "" : "\n") + FormatThread(thread);
+  for (const ShownThread& thread : picture.threads)
+    text += (text.empty() ? "" : "\n") + FormatThread(thread, emphasis);
   if (!picture.other_tasks.empty()) {
     text += "\nTasks of event loops without a thread\n";
     for (const cpython::Task& task : picture.other_tasks) text += FormatTask(task);
@@ -106,4 +107,4 @@ std::string PictureToText(const Picture& picture) {
   return text;
 }
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

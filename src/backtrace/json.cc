@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
-#include "cli/backtrace.h"
-#include "cli/native_frames.h"
+#include "backtrace/backtrace.h"
+#include "backtrace/native_frames.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 namespace {
 
 nlohmann::ordered_json OrNull(const std::string& text) {
@@ -72,4 +72,4 @@ std::string PictureToJson(const Picture& picture) {
   return answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

@@ -1,19 +1,20 @@
-// What `probing backtrace` shows: the threads of a live process or of a core file.
+// What `probing backtrace` shows: the threads of a live process or of a core file. Also what probingd
+// answers to those who ask from elsewhere.
 //
-// One file for each step: backtrace_selection (which threads), backtrace_live and backtrace_core (what
-// they do), backtrace_text and backtrace_json (how it is printed).
+// One file for each step: selection (which threads), live and core (what they do), text and json (how
+// it is printed).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
 #include "cpython/snapshot.h"
 #include "process/thread_status.h"
 #include "unwind/mixed_reader.h"
 
-namespace probing::cli {
+namespace probing::backtrace {
 
 struct ShownThread {
   cpython::Thread python;
@@ -31,6 +32,7 @@ inline bool IsDead(const ShownThread& thread) {
 
 struct Picture {
   pid_t pid = 0;
+  std::string remarks;  // lines for people, no part of the result
   cpython::Snapshot snapshot;
   std::vector<ShownThread> threads;
   std::vector<cpython::Task> other_tasks;  // of event loops that nobody runs, or of an unknown kind
@@ -38,22 +40,30 @@ struct Picture {
 
 const char* StateName(cpython::Task::State state);
 
-// --tid and --all.
 struct Selection {
-  std::optional<pid_t> tid;
-  bool all = false;
+  std::optional<pid_t> tid;  // only this thread
+  bool all = false;          // also those that run no Python
 };
-Result<Selection> ParseSelection(const Invocation& invocation);
 bool IsShown(const ShownThread& thread, const Selection& selection);
 // Of a live process: those with Python first, as the snapshot has them, then all others.
 std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, const Selection& selection);
 
-// REQUIRES: there is a target.
-Result<Picture> ReadLive(const Invocation& invocation, const Selection& selection);
-// REQUIRES: there is --core.
-Result<Picture> ReadCore(const Invocation& invocation, const Selection& selection);
+struct Options {
+  Selection selection;
+  bool native = false;
+  bool stop = false;  // hold all threads meanwhile
+  bool locals = false;
+};
 
-std::string PictureToText(const Picture& picture);
+Result<Picture> ReadLive(pid_t pid, const Options& options);
+// `program` is the executable or a folder with all files; "" to take them from where they were.
+Result<Picture> ReadCore(const std::string& path, const std::string& program, const Options& options);
+
+// An error when the thread that was asked for is not there.
+Result<void> CheckShown(const Picture& picture, const Options& options);
+
+enum class Emphasis : std::uint8_t { kNone, kTerminal };
+std::string PictureToText(const Picture& picture, Emphasis emphasis);
 std::string PictureToJson(const Picture& picture);
 
-}  // namespace probing::cli
+}  // namespace probing::backtrace

@@ -1,24 +1,9 @@
 #include <algorithm>
-#include <charconv>
 
-#include "cli/backtrace.h"
+#include "backtrace/backtrace.h"
 #include "process/status.h"
 
-namespace probing::cli {
-
-Result<Selection> ParseSelection(const Invocation& invocation) {
-  Selection selection;
-  selection.all = invocation.Has("--all");
-  if (!invocation.Has("--tid")) return selection;
-  const std::string text = invocation.Get("--tid");
-  pid_t tid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tid);
-  if (error != std::errc() || end != text.data() + text.size() || tid <= 0) {
-    return Error{Code::kUsage, "--tid takes a thread id, not '" + text + "'", ""};
-  }
-  selection.tid = tid;
-  return selection;
-}
+namespace probing::backtrace {
 
 bool IsShown(const ShownThread& thread, const Selection& selection) {
   if (selection.tid) return thread.kernel.tid == *selection.tid;
@@ -42,4 +27,12 @@ std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, co
   return threads;
 }
 
-}  // namespace probing::cli
+Result<void> CheckShown(const Picture& picture, const Options& options) {
+  if (!options.selection.tid || !picture.threads.empty()) return {};
+  return Error{
+      Code::kFailed,
+      "process " + std::to_string(picture.pid) + " has no thread " + std::to_string(*options.selection.tid),
+      "`probing backtrace --all` shows them"};
+}
+
+}  // namespace probing::backtrace

@@ -1,0 +1,146 @@
+// Answers that go on: events for charts, a WebSocket for the REPL.
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <charconv>
+
+#include "daemon/api.h"
+#include "server/http_session.h"
+#include "wire/contract.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using server::Json;
+using server::Request;
+
+namespace {
+
+constexpr double kFastestSeconds = 0.1;
+constexpr double kSlowestSeconds = 3600;
+constexpr auto kStillHere = std::chrono::seconds(15);  // proxies drop connections that say nothing
+
+Result<double> IntervalOf(const Request& request) {
+  const auto field = request.query.find("interval");
+  if (field == request.query.end()) return 1.0;
+  double seconds = 0;
+  const std::string& text = field->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(seconds >= kFastestSeconds && seconds <= kSlowestSeconds))
+    return Error{Code::kUsage, "interval is a number of seconds from 0.1 to 3600", ""};
+  return seconds;
+}
+
+std::string Event(const char* name, const Json& data) {
+  return std::string("event: ") + name +
+         "\ndata: " + data.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+}
+
+// `targets` whenever they change; with ?sql= the rows of that query as often as wanted.
+asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, const Request& request, const server::Send& send) {
+  const Result<double> seconds = IntervalOf(request);
+  if (!seconds.ok()) co_return seconds.error();
+  const Result<std::optional<pid_t>> pid = TargetOf(request);
+  if (!pid.ok()) co_return pid.error();
+  const auto sql = request.query.find("sql");
+  std::string last;
+  auto last_sent = std::chrono::steady_clock::now();
+  while (true) {
+    std::string event;
+    if (sql != request.query.end()) {
+      const Result<Json> rows = co_await QueryRows(daemon, sql->second, *pid);
+      if (!rows.ok()) co_return rows.error();
+      event = Event("rows", *rows);
+    } else {
+      const Result<Json> targets = co_await ListTargets(daemon);
+      if (!targets.ok()) co_return targets.error();
+      event = Event("targets", *targets);
+      if (event == last) event.clear();
+    }
+    if (!event.empty()) last = event;
+    const auto now = std::chrono::steady_clock::now();
+    if (event.empty() && now - last_sent > kStillHere) event = ": still here\n\n";
+    if (!event.empty()) {
+      last_sent = now;
+      const bool sent = co_await send(event);
+      if (!sent) co_return Result<void>();
+    }
+    asio::steady_timer timer(daemon.io, std::chrono::milliseconds(static_cast<int>(*seconds * 1000)));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+// Until the client says {"interrupt": true}. Anything else meanwhile waits for its turn.
+asio::awaitable<void> Interrupted(const server::Receive& receive, std::vector<std::string>& waiting) {
+  while (true) {
+    std::optional<std::string> text = co_await receive();
+    if (!text) co_return;
+    const Json message = server::IsTooDeep(*text) ? Json() : Json::parse(*text, nullptr, false);
+    if (message.is_object() && message.value("interrupt", Json(false)) == true) co_return;
+    waiting.push_back(std::move(*text));
+  }
+}
+
+Json ErrorJson(const Error& error) { return Json::parse(server::ErrorContent(error).body, nullptr, false); }
+
+asio::awaitable<Json> EvaluateOne(Daemon& daemon, const Request& connection, pid_t pid,
+                                  const std::string& text, const server::Receive& receive,
+                                  std::vector<std::string>& waiting) {
+  Request request = connection;
+  request.body = server::IsTooDeep(text) ? Json() : Json::parse(text, nullptr, false);
+  if (!request.body.is_object()) {
+    co_return ErrorJson({Code::kUsage, "a message is an object, as in {\"code\": \"1 + 1\"}", ""});
+  }
+  const Json id = request.body.value("id", Json());
+  request.body["target"] = pid;
+  request.query.clear();
+  using namespace asio::experimental::awaitable_operators;  // NOLINT: the only way to get operator||
+  auto first = co_await (Evaluate(daemon, request) || Interrupted(receive, waiting));
+  Json answer{{"outcome", "interrupted"}, {"stdout", ""}, {"stderr", ""}};
+  if (first.index() == 0) {
+    Result<Json>& done = std::get<0>(first);
+    answer = done.ok() ? std::move(*done) : ErrorJson(done.error());
+  }
+  if (!id.is_null()) answer["id"] = id;
+  co_return answer;
+}
+
+asio::awaitable<void> Repl(Daemon& daemon, const Request& request, const server::Receive& receive,
+                           const server::Send& send) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) {
+    (void)co_await send(ErrorJson(pid.error()).dump());
+    co_return;
+  }
+  std::vector<std::string> waiting;  // said while another one ran
+  while (true) {
+    std::string text;
+    if (!waiting.empty()) {
+      text = std::move(waiting.front());
+      waiting.erase(waiting.begin());
+    } else {
+      std::optional<std::string> received = co_await receive();
+      if (!received) co_return;
+      text = std::move(*received);
+    }
+    const Json answer = co_await EvaluateOne(daemon, request, *pid, text, receive, waiting);
+    const bool sent = co_await send(answer.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (!sent) co_return;
+  }
+}
+
+}  // namespace
+
+void AddLiveRoutes(server::Router& router, Daemon& daemon) {
+  router.AddEvents(
+      wire::kEventsRoute, server::Right::kRead,
+      [&](const Request& request, const server::Send& send) { return FollowEvents(daemon, request, send); });
+  router.AddSocket(wire::kReplRoute, server::Right::kEval,
+                   [&](const Request& request, const server::Receive& receive, const server::Send& send) {
+                     return Repl(daemon, request, receive, send);
+                   });
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,163 @@
+#include "daemon/listening.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/clock.h"
+#include "daemon/log.h"
+#include "daemon/tokens.h"
+#include "process/status.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr std::string_view kAddresses = "probing.server.addr";
+
+std::vector<std::string> HostNames() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return {};
+  return {name.data()};
+}
+
+}  // namespace
+
+std::vector<wire::Address> Listening::Wanted(const wire::Settings& settings) {
+  std::vector<wire::Address> list;
+  std::string_view text = settings.Get(kAddresses);
+  if (text == "none") return list;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    if (Result<wire::Address> address = wire::ParseAddress(one); address.ok())
+      list.push_back(std::move(*address));
+  }
+  return list;
+}
+
+Result<void> Listening::Check(const wire::Address& address, const wire::Settings& settings) const {
+  if (wire::IsLoopback(address.host) || settings.GetFlag("probing.server.plain")) return {};
+  return Error{
+      Code::kPermission,
+      address.ToText() + " can be reached from other machines, and this version does not encrypt",
+      "reach 127.0.0.1 through ssh (`ssh -L 3344:127.0.0.1:3344 HOST`); in a network that is yours alone, "
+      "`probing config probing.server.plain=true` allows it. A token is needed either way"};
+}
+
+bool Listening::IsWantedByTarget(const wire::Address& address) const {
+  return std::any_of(wishes_.begin(), wishes_.end(),
+                     [&](const auto& wish) { return wish.second == address; });
+}
+
+Result<void> Listening::Open(const wire::Address& address, const wire::Settings& settings) {
+  RETURN_IF_ERROR(Check(address, settings));
+  const std::size_t before = server_.addresses().size();
+  RETURN_IF_ERROR(server_.Listen(address));
+  if (server_.addresses().size() > before) Log(LogLevel::kInfo, "listens on " + address.ToText());
+  return {};
+}
+
+Result<void> Listening::Apply(const wire::Settings& settings) {
+  const std::vector<wire::Address> before = server_.addresses();
+  const std::vector<wire::Address> wanted = Wanted(settings);
+  Result<void> opened;
+  for (const wire::Address& address : wanted) {
+    if (opened.ok()) opened = Open(address, settings);
+  }
+  for (const wire::Address& address : server_.addresses()) {
+    const bool was_there = std::find(before.begin(), before.end(), address) != before.end();
+    const bool is_wanted = std::find(wanted.begin(), wanted.end(), address) != wanted.end();
+    if (opened.ok() ? !is_wanted && !IsWantedByTarget(address) : !was_there) server_.Close(address);
+  }
+  if (!opened.ok()) return opened;
+  const auto right = server::RightFromName(settings.Get("probing.server.rights"));
+  access_.Configure({right.value_or(server::Right::kRead), HostNames()});
+  return {};
+}
+
+Result<void> Listening::Add(const wire::Address& address) {
+  const std::vector<wire::Address> wanted = Wanted(settings_);
+  if (std::find(wanted.begin(), wanted.end(), address) != wanted.end()) return Open(address, settings_);
+  wire::Settings changed = settings_;
+  const std::string before(settings_.Get(kAddresses));
+  RETURN_IF_ERROR(changed.Set(kAddresses, (before == "none" ? "" : before + ",") + address.ToText()));
+  RETURN_IF_ERROR(Apply(changed));
+  settings_ = std::move(changed);
+  return {};
+}
+
+Result<void> Listening::Remove(const wire::Address& address) {
+  std::string rest;
+  for (const wire::Address& each : Wanted(settings_)) {
+    if (each != address) rest += (rest.empty() ? "" : ",") + each.ToText();
+  }
+  wire::Settings changed = settings_;
+  RETURN_IF_ERROR(changed.Set(kAddresses, rest));
+  RETURN_IF_ERROR(Apply(changed));
+  settings_ = std::move(changed);
+  return {};
+}
+
+void Listening::Watch() { asio::co_spawn(io_, LookAtTargets(), asio::detached); }
+
+void Listening::TakeWish(const Target& target) {
+  const auto variable = [&](const char* name) {
+    Result<std::string> value = process::StartupEnvironment(target.pid, name);
+    return value.ok() ? std::move(*value) : std::string();
+  };
+  std::optional<wire::Address>& wish = wishes_[{target.pid, target.start_ticks}];
+  const std::optional<Result<wire::Address>> address = wire::AddressFromVariables(variable);
+  if (!address) return;
+  Result<void> opened;
+  if (const std::string token = variable("PROBING_TOKEN"); !token.empty())
+    opened = AdoptTokens(access_, token);
+  if (opened.ok()) opened = address->ok() ? Open(**address, settings_) : Result<void>(address->error());
+  if (!opened.ok()) {
+    Log(LogLevel::kWarn, "target " + std::to_string(target.pid) + " is not served where it wants to be: " +
+                             opened.error().message + "; " + opened.error().hint);
+    return;
+  }
+  wish = **address;
+}
+
+asio::awaitable<void> Listening::LookAtTargets() {
+  while (true) {
+    const std::vector<const Target*> known = targets_.Known();
+    std::erase_if(wishes_, [&](const auto& wish) {
+      return std::none_of(known.begin(), known.end(), [&](const Target* target) {
+        return wish.first == std::pair(target->pid, target->start_ticks);
+      });
+    });
+    for (const Target* target : known) {
+      const bool is_new = !wishes_.contains({target->pid, target->start_ticks});
+      if (is_new && target->state == TargetState::kLive) TakeWish(*target);
+    }
+    const std::vector<wire::Address> wanted = Wanted(settings_);
+    for (const wire::Address& address : server_.addresses()) {
+      const bool is_wanted = std::find(wanted.begin(), wanted.end(), address) != wanted.end();
+      if (!is_wanted && !IsWantedByTarget(address)) server_.Close(address);
+    }
+    asio::steady_timer timer(io_, kLookEvery);
+    (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+}
+
+std::string Listening::Link(const wire::Address& address, server::Right right) {
+  wire::Address shown = address;
+  if (shown.host == "0.0.0.0" || shown.host == "::") {
+    const std::vector<std::string> names = HostNames();
+    shown.host = names.empty() ? "localhost" : names[0];
+  }
+  return "http://" + shown.ToText() + "/?ticket=" + access_.IssueTicket(right, MonotonicNs());
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,75 @@
+#include "daemon/tokens.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/scoped_fd.h"
+#include "wire/rendezvous.h"
+
+namespace probing::daemon {
+namespace {
+
+using server::Right;
+
+constexpr std::array kRights{Right::kRead, Right::kProfile, Right::kEval};
+
+// A line for each right, "read 0123…".
+std::string MakeTokens() {
+  std::string text;
+  for (const Right right : kRights)
+    text += std::string(server::RightName(right)) + " " + server::MakeSecret() + "\n";
+  return text;
+}
+
+Result<std::string> ReadOrMake(const std::string& path) {
+  if (Result<std::string> text = ReadFile(path); text.ok() && !text->empty()) return text;
+  // Whole or not at all: another program may read it at this moment.
+  const std::string hidden = path + "." + std::to_string(getpid());
+  const std::string text = MakeTokens();
+  {
+    const ScopedFd file(open(hidden.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.valid()) return ErrnoError("write " + hidden);
+    RETURN_IF_ERROR(WriteAll(file.get(), text));
+  }
+  if (rename(hidden.c_str(), path.c_str()) != 0) return ErrnoError("write " + path);
+  return text;
+}
+
+}  // namespace
+
+Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
+  while (!variable.empty()) {
+    std::string_view one = variable.substr(0, variable.find(','));
+    variable.remove_prefix(std::min(variable.size(), one.size() + 1));
+    Right right = Right::kEval;
+    const std::size_t colon = one.find(':');
+    const auto named = server::RightFromName(one.substr(0, std::min(colon, one.size())));
+    if (colon != std::string_view::npos && named && *named != Right::kNone && *named != Right::kOwn) {
+      right = *named;
+      one.remove_prefix(colon + 1);
+    }
+    RETURN_IF_ERROR(access.SetToken(right, std::string(one)));
+  }
+  return {};
+}
+
+Result<void> LoadTokens(server::Access& access) {
+  ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
+  ASSIGN_OR_RETURN(const std::string text, ReadOrMake(directory + "/token"));
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos) continue;
+    const auto right = server::RightFromName(line.substr(0, space));
+    if (right) RETURN_IF_ERROR(access.SetToken(*right, std::string(line.substr(space + 1))));
+  }
+  const char* variable = std::getenv("PROBING_TOKEN");
+  return variable != nullptr ? AdoptTokens(access, variable) : Result<void>();
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,18 @@
+// The secrets that let others in: a token for each right.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/access.h"
+
+namespace probing::daemon {
+
+// From PROBING_TOKEN ("secret", which allows everything, or "read:secret,eval:secret"), the rest from the
+// file `token` beside the daemon's socket (0600), which is made when it is missing.
+Result<void> LoadTokens(server::Access& access);
+
+// PROBING_TOKEN of a target, which its user gave for the address it asked for.
+Result<void> AdoptTokens(server::Access& access, std::string_view variable);
+
+}  // namespace probing::daemon

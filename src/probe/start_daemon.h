@@ -1,0 +1,16 @@
+// Starts probingd when the target was started with an address to serve (PROBE_ADDR and its like) and
+// nobody does yet. The only moment at which anything of ours starts a process from inside a job.
+#pragma once
+
+#include <string>
+
+namespace probing::probe {
+
+// `library_path` is where this library was loaded from: probingd is beside it. Does nothing when no
+// address was asked for, when a probingd runs already, or when there is none to start.
+//
+// The job notices nothing: no handler of pthread_atfork runs, no memory is copied, no SIGCHLD comes, and
+// its wait(2) never sees a child of ours.
+void StartDaemonIfAsked(const std::string& library_path);
+
+}  // namespace probing::probe

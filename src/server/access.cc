@@ -1,0 +1,254 @@
+#include "server/access.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "wire/address.h"
+
+namespace probing::server {
+namespace {
+
+constexpr std::size_t kShortestToken = 16;
+constexpr int kFailuresAllowed = 10;
+constexpr std::int64_t kFailureWindowNs = 60'000'000'000;
+constexpr std::size_t kFailuresRemembered = 1024;
+constexpr std::int64_t kTicketNs = 600'000'000'000;
+constexpr std::int64_t kSessionNs = 12 * 3600 * std::int64_t{1'000'000'000};
+constexpr std::size_t kMaxGrants = 256;
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+Refusal Refuse(int status, std::string message, std::string hint) {
+  return {status, {status == 400 ? Code::kUsage : Code::kPermission, std::move(message), std::move(hint)}};
+}
+
+// "name:80", "[::1]:80" without the port; "" when it is neither.
+std::string HostOnly(std::string_view host) {
+  if (host.starts_with('[')) {
+    const std::size_t end = host.find(']');
+    if (end == std::string_view::npos) return "";
+    const std::string_view rest = host.substr(end + 1);
+    if (!rest.empty() && rest[0] != ':') return "";
+    return std::string(host.substr(1, end - 1));
+  }
+  const std::size_t colon = host.find(':');
+  if (colon != host.rfind(':')) return "";
+  const std::string_view port = colon == std::string_view::npos ? "" : host.substr(colon + 1);
+  if (port.find_first_not_of("0123456789") != std::string_view::npos) return "";
+  return std::string(host.substr(0, colon));
+}
+
+std::string CookieValue(std::string_view cookies, std::string_view name) {
+  while (!cookies.empty()) {
+    std::string_view one = cookies.substr(0, cookies.find(';'));
+    cookies.remove_prefix(std::min(cookies.size(), one.size() + 1));
+    one.remove_prefix(std::min(one.size(), one.find_first_not_of(' ')));
+    if (one.starts_with(name) && one.substr(name.size()).starts_with('='))
+      return std::string(one.substr(name.size() + 1));
+  }
+  return "";
+}
+
+template <typename Grants>
+void DropOld(Grants& grants, std::int64_t now_ns) {
+  std::erase_if(grants, [now_ns](const auto& entry) { return entry.second.until_ns < now_ns; });
+  while (grants.size() >= kMaxGrants) {
+    grants.erase(std::min_element(grants.begin(), grants.end(), [](const auto& a, const auto& b) {
+      return a.second.until_ns < b.second.until_ns;
+    }));
+  }
+}
+
+}  // namespace
+
+std::string MakeSecret() {
+  std::array<unsigned char, 32> bytes{};
+  // Never short for so few bytes, and there is no way on without them.
+  if (syscall(SYS_getrandom, bytes.data(), bytes.size(), 0) != static_cast<long>(bytes.size())) return "";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4U];
+    text += "0123456789abcdef"[byte & 15U];
+  }
+  return text;
+}
+
+bool SameSecret(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty()) return false;
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |=
+        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned>(static_cast<unsigned char>(b[i % b.size()]));
+  return difference == 0;
+}
+
+Result<void> Access::SetToken(Right right, std::string token) {
+  if (token.size() < kShortestToken) {
+    return Error{
+        Code::kUsage, "a token of " + std::to_string(token.size()) + " characters can be guessed",
+        "PROBING_TOKEN takes at least " + std::to_string(kShortestToken) + "; `probing token` makes one"};
+  }
+  tokens_[right] = std::move(token);
+  return {};
+}
+
+const std::string& Access::TokenOf(Right right) const {
+  static const std::string none;
+  const auto found = tokens_.find(right);
+  return found != tokens_.end() ? found->second : none;
+}
+
+Right Access::RightOfToken(std::string_view token) const {
+  Right right = Right::kNone;
+  for (const auto& [each, secret] : tokens_) {  // all of them, whichever matches
+    if (SameSecret(token, secret)) right = std::max(right, each);
+  }
+  return right;
+}
+
+Right Access::RightOfCookie(std::string_view cookie, std::int64_t now_ns) const {
+  const std::string value = CookieValue(cookie, kSessionCookie);
+  Right right = Right::kNone;
+  for (const auto& [secret, grant] : sessions_) {
+    if (SameSecret(value, secret) && grant.until_ns > now_ns) right = grant.right;
+  }
+  return right;
+}
+
+bool Access::HostIsOurs(const std::string& host, const Peer& peer) const {
+  const std::string name = Lower(HostOnly(host));
+  if (name.empty()) return false;
+  if (wire::IsLoopback(name)) return true;
+  // An address cannot be rebound as a name can. On loopback there is only one that makes sense.
+  if (wire::IsIpLiteral(name)) return name == peer.local_address || !wire::IsLoopback(peer.local_address);
+  return std::any_of(options_.host_names.begin(), options_.host_names.end(),
+                     [&](const std::string& each) { return Lower(each) == name; });
+}
+
+std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& peer) const {
+  if (!head.target.starts_with('/') || head.target.starts_with("//"))
+    return Refuse(400, "the request does not name a path of this server", "as in GET /api/v1/health");
+  if (head.hosts.size() != 1 || !HostIsOurs(head.hosts[0], peer)) {
+    return Refuse(head.hosts.size() == 1 ? 421 : 400,
+                  head.hosts.size() == 1 ? "this server is not known as \"" + head.hosts[0] + "\""
+                                         : "a request has one Host header",
+                  "use its address, as in http://" + peer.local_address +
+                      "; names are checked so that other sites cannot pretend to be this one");
+  }
+  if (!head.origin.empty()) {
+    const std::size_t scheme = head.origin.find("://");
+    const bool same = scheme != std::string::npos &&
+                      Lower(std::string_view(head.origin).substr(scheme + 3)) == Lower(head.hosts[0]);
+    if (!same) return Refuse(403, "requests from the site " + head.origin + " are not answered", "");
+  }
+  const bool own_site =
+      head.fetch_site.empty() || head.fetch_site == "same-origin" || head.fetch_site == "none";
+  const bool is_visit = head.method == "GET" && head.fetch_mode == "navigate" &&
+                        !head.target.starts_with("/api/") && !head.is_upgrade;
+  if (!own_site && !is_visit) return Refuse(403, "requests from other sites are not answered", "");
+  if (head.is_upgrade && head.origin.empty() && !head.fetch_site.empty())
+    return Refuse(403, "a browser's WebSocket names its origin", "");
+  if (head.has_body && !Lower(head.content_type).starts_with("application/json")) {
+    return Refuse(415, "the body of a request is JSON here", "send Content-Type: application/json");
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> Access::CheckRate(const Peer& peer, std::int64_t now_ns) {
+  const auto found = failures_.find(peer.address);
+  if (found == failures_.end()) return std::nullopt;
+  if (now_ns - found->second.since_ns > kFailureWindowNs) {
+    failures_.erase(found);
+    return std::nullopt;
+  }
+  if (found->second.count < kFailuresAllowed) return std::nullopt;
+  return Refuse(429, "too many wrong tokens from " + peer.address, "try again in a minute");
+}
+
+void Access::CountFailure(const Peer& peer, std::int64_t now_ns) {
+  if (failures_.size() >= kFailuresRemembered) {
+    std::erase_if(failures_,
+                  [now_ns](const auto& entry) { return now_ns - entry.second.since_ns > kFailureWindowNs; });
+  }
+  if (failures_.size() >= kFailuresRemembered) failures_.erase(failures_.begin());
+  Failures& failures = failures_[peer.address];
+  if (failures.count == 0) failures.since_ns = now_ns;
+  ++failures.count;
+}
+
+Access::Decision Access::Check(const RequestHead& head, const Peer& peer, std::int64_t now_ns) {
+  if (peer.via == Peer::Via::kUnix) return {Right::kOwn, std::nullopt};
+  if (std::optional<Refusal> refusal = CheckSite(head, peer)) return {Right::kNone, std::move(refusal)};
+  constexpr std::string_view kBearer = "bearer ";
+  Right right = peer.IsOwner() && !head.was_forwarded ? options_.owner_right : Right::kNone;
+  const bool has_token = Lower(std::string_view(head.authorization).substr(0, kBearer.size())) == kBearer;
+  if (!has_token) right = std::max(right, RightOfCookie(head.cookie, now_ns));
+  if (right == Right::kNone) {
+    if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {Right::kNone, std::move(refusal)};
+  }
+  if (has_token) {
+    const Right granted = RightOfToken(std::string_view(head.authorization).substr(kBearer.size()));
+    if (granted == Right::kNone) {
+      CountFailure(peer, now_ns);
+      return {Right::kNone, Refuse(401, "this is not a token of this server",
+                                   "`probing token` on its machine shows the right one")};
+    }
+    // A token is what its holder wants to be judged by: one for reading does not become more.
+    right = granted;
+  }
+  if (right != Right::kNone) return {right, std::nullopt};
+  return {
+      Right::kNone,
+      Refuse(401, "this server answers its owner only",
+             "send a token (Authorization: Bearer …; `probing token` on its machine shows it), or open the "
+             "link that `probing serve` prints")};
+}
+
+Access::Decision Access::CheckText(std::string_view token, const Peer& peer, std::int64_t now_ns) {
+  if (peer.via == Peer::Via::kUnix) return {Right::kOwn, std::nullopt};
+  if (token.empty() && peer.IsOwner()) return {options_.owner_right, std::nullopt};
+  if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {Right::kNone, std::move(refusal)};
+  const Right right = RightOfToken(token);
+  if (right != Right::kNone) return {right, std::nullopt};
+  if (!token.empty()) CountFailure(peer, now_ns);
+  return {
+      Right::kNone,
+      Refuse(401, token.empty() ? "this server answers its owner only" : "this is not a token of this server",
+             "say `token …` first; `probing token` on its machine shows it")};
+}
+
+std::string Access::IssueTicket(Right right, std::int64_t now_ns) {
+  DropOld(tickets_, now_ns);
+  std::string ticket = MakeSecret();
+  if (!ticket.empty()) tickets_[ticket] = {right, now_ns + kTicketNs};
+  return ticket;
+}
+
+Access::Visit Access::RedeemTicket(const std::string& ticket, const RequestHead& head, const Peer& peer,
+                                   std::int64_t now_ns) {
+  if (std::optional<Refusal> refusal = CheckSite(head, peer)) return {"", std::move(refusal)};
+  if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {"", std::move(refusal)};
+  DropOld(tickets_, now_ns);
+  const auto found = std::find_if(tickets_.begin(), tickets_.end(),
+                                  [&](const auto& entry) { return SameSecret(ticket, entry.first); });
+  if (found == tickets_.end()) {
+    CountFailure(peer, now_ns);
+    return {"", Refuse(401, "this link was used before, or is older than ten minutes",
+                       "`probing serve` prints a new one")};
+  }
+  const Right right = found->second.right;
+  tickets_.erase(found);
+  DropOld(sessions_, now_ns);
+  std::string session = MakeSecret();
+  if (!session.empty()) sessions_[session] = {right, now_ns + kSessionNs};
+  return {session, std::nullopt};
+}
+
+}  // namespace probing::server

@@ -1,0 +1,278 @@
+#include "server/http_session.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+
+#include "base/clock.h"
+#include "server/connection.h"
+#include "server/http_translate.h"
+#include "server/web_socket.h"
+#include "wire/contract.h"
+
+namespace probing::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
+constexpr std::uint64_t kMaxBodyBytes = 32U << 20;
+constexpr std::size_t kSlowestBytesPerSecond = 64 << 10;
+constexpr std::chrono::seconds kLastWords{1};
+
+// Completes when the client has closed its end; a request sent ahead does not count.
+asio::awaitable<void> ClientGone(Stream::socket_type& socket) {
+  while (true) {
+    const auto [error] = co_await socket.async_wait(Stream::socket_type::wait_read, kAwait);
+    if (error) co_return;
+    char byte = 0;
+    const ssize_t n = recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) co_return;
+    if (n > 0) {
+      // Readable for as long as that request waits, so there is nothing to wait for.
+      asio::steady_timer never(socket.get_executor(), asio::steady_timer::time_point::max());
+      co_await never.async_wait(kAwait);
+      co_return;
+    }
+  }
+}
+
+class Session {
+ public:
+  Session(Connection& connection, const HttpContext& context) : connection_(connection), context_(context) {}
+
+  asio::awaitable<void> Run() {
+    while (co_await AwaitRequest() && co_await ServeOne()) {
+    }
+  }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+
+  // For as long as a request is under way.
+  class Running {
+   public:
+    explicit Running(Session& session) : session_(session) {
+      session_.connection_.is_busy = true;
+      session_.context_.running(+1);
+    }
+    ~Running() {
+      session_.context_.running(-1);
+      session_.connection_.is_busy = false;
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Session& session_;
+  };
+
+  bool IsLocal() const { return connection_.peer.via == Peer::Via::kUnix; }
+
+  // Until the first byte of the next request is there.
+  asio::awaitable<bool> AwaitRequest() {
+    if (connection_.buffer.size() > 0) co_return true;
+    connection_.idle_since_ns = MonotonicNs();
+    if (IsLocal()) {
+      connection_.stream.expires_never();
+    } else {
+      connection_.stream.expires_after(kIdleTimeout);
+    }
+    const auto [error, size] =
+        co_await connection_.stream.async_read_some(connection_.buffer.prepare(4096), kAwait);
+    if (error) co_return false;
+    connection_.buffer.commit(size);
+    co_return true;
+  }
+
+  // One request and its answer. False: the connection is at its end.
+  asio::awaitable<bool> ServeOne() {
+    Parser parser;
+    parser.header_limit(kMaxHeaderBytes);
+    parser.body_limit(kMaxBodyBytes);
+    connection_.stream.expires_after(kHeaderTimeout);
+    const auto [head_error, head_bytes] =
+        co_await http::async_read_header(connection_.stream, connection_.buffer, parser, kAwait);
+    if (head_error) {
+      co_await Complain(head_error);
+      co_return false;
+    }
+    const RequestHead head = HeadOf(parser.get());
+    keep_alive_ = parser.get().keep_alive();
+    version_ = parser.get().version();
+    is_head_ = head.method == "HEAD";
+    if (const std::optional<std::string> ticket = TicketOf(head)) {
+      co_await Welcome(*ticket, head);
+      co_return false;
+    }
+    const Access::Decision decision = context_.access.Check(head, connection_.peer, MonotonicNs());
+    if (decision.refusal) {
+      co_await Turn(*decision.refusal);
+      co_return false;
+    }
+    const bool has_body = co_await ReadBody(parser);
+    if (!has_body) co_return false;
+    const Running running(*this);
+    co_return co_await Respond(parser, decision.right, head.is_upgrade);
+  }
+
+  asio::awaitable<bool> ReadBody(Parser& parser) {
+    if (parser.is_done()) co_return true;
+    connection_.stream.expires_after(kBodyTimeout);
+    if (parser.get()[http::field::expect] == "100-continue") {
+      constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+      const auto [error, size] =
+          co_await asio::async_write(connection_.stream, asio::buffer(kGoOn.data(), kGoOn.size()), kAwait);
+      if (error) co_return false;
+    }
+    const auto [error, size] =
+        co_await http::async_read(connection_.stream, connection_.buffer, parser, kAwait);
+    if (error) co_await Complain(error);
+    co_return !error;
+  }
+
+  asio::awaitable<bool> Respond(Parser& parser, Right right, bool is_upgrade) {
+    Result<Request> request = Translate(parser.get());
+    if (!request.ok()) {
+      const bool written = co_await Write(ErrorContent(request.error()));
+      co_return written&& keep_alive_;
+    }
+    request->right = right;
+    request->peer = connection_.peer.ToText();
+    if (const SocketHandler* handler = is_upgrade ? context_.router.FindSocket(*request) : nullptr) {
+      connection_.stream.expires_never();
+      http::request<http::string_body> raw = parser.release();
+      co_await RunWebSocket(connection_, raw, *handler, *request);
+      co_return false;
+    }
+    using namespace asio::experimental::awaitable_operators;  // NOLINT: the only way to get operator||
+    connection_.stream.expires_never();
+    if (const EventHandler* handler = context_.router.FindEvents(*request)) {
+      co_await (Follow(*handler, *request) || ClientGone(connection_.stream.socket()));
+      co_return false;
+    }
+    auto first = co_await (Answer(*request) || ClientGone(connection_.stream.socket()));
+    if (first.index() == 1) co_return false;
+    const bool written = co_await Write(std::get<0>(std::move(first)));
+    co_return written&& keep_alive_;
+  }
+
+  asio::awaitable<Content> Answer(const Request& request) {
+    // Programs on this machine are of one version; others take what they get.
+    const bool same_version = request.client_version.empty() || request.client_version == PROBING_VERSION;
+    if (IsLocal() && !same_version && request.path != wire::kShutdownRoute) {
+      co_return ErrorContent(
+          {Code::kFailed, "this is probingd " PROBING_VERSION ", the client is " + request.client_version,
+           "stop it (POST /api/v1/shutdown) and start the client's own"},
+          wire::kVersionMismatch);
+    }
+    co_return co_await context_.router.Dispatch(request);
+  }
+
+  asio::awaitable<void> Follow(const EventHandler& handler, const Request& request) {
+    bool started = false;
+    const Send send = [this, &started](std::string text) { return SendEvent(std::move(text), started); };
+    Result<void> done;
+    try {
+      done = co_await handler(request, send);
+    } catch (const boost::system::system_error&) {
+      throw;  // the client has gone
+    } catch (const std::exception& e) {
+      done = Error{Code::kFailed, request.path + ": " + e.what(), "this is a bug of probingd"};
+    }
+    if (!done.ok() && !started) {
+      (void)co_await Write(ErrorContent(done.error()));
+    } else if (!done.ok()) {
+      (void)co_await SendEvent("event: failed\ndata: " + ErrorContent(done.error()).body + "\n\n", started);
+    }
+  }
+
+  asio::awaitable<bool> SendEvent(std::string text, bool& started) {
+    if (!started) text = EventStreamHead() + text;
+    started = true;
+    connection_.stream.expires_after(kWriteTimeout);
+    const auto [error, size] = co_await asio::async_write(connection_.stream, asio::buffer(text), kAwait);
+    connection_.stream.expires_never();
+    co_return !error;
+  }
+
+  asio::awaitable<bool> Write(Content content) {
+    const std::size_t size_bytes = content.body.size();
+    http::response<http::string_body> response = ToResponse(std::move(content), version_, keep_alive_);
+    connection_.stream.expires_after(kWriteTimeout +
+                                     std::chrono::seconds(size_bytes / kSlowestBytesPerSecond));
+    if (is_head_) {
+      http::response<http::empty_body> head(response.base());
+      const auto [error, written] = co_await http::async_write(connection_.stream, head, kAwait);
+      co_return !error;
+    }
+    const auto [error, written] = co_await http::async_write(connection_.stream, response, kAwait);
+    co_return !error;
+  }
+
+  // The last answer. What the client still sends is read for a moment: a reset would take the answer
+  // from it before it was read.
+  asio::awaitable<void> WriteLast(Content content) {
+    keep_alive_ = false;
+    const bool written = co_await Write(std::move(content));
+    if (!written) co_return;
+    boost::system::error_code ignored;
+    connection_.stream.socket().shutdown(Stream::socket_type::shutdown_send, ignored);
+    connection_.stream.expires_after(kLastWords);
+    while (true) {
+      connection_.buffer.clear();
+      const auto [error, size] =
+          co_await connection_.stream.async_read_some(connection_.buffer.prepare(65536), kAwait);
+      if (error) co_return;
+    }
+  }
+
+  asio::awaitable<void> Complain(boost::system::error_code error) {
+    if (std::optional<Content> complaint = ComplaintAbout(error)) co_await WriteLast(std::move(*complaint));
+  }
+
+  asio::awaitable<void> Turn(const Refusal& refusal) {
+    context_.refused(connection_.peer, refusal.error);
+    Content content = ErrorContent(refusal.error, refusal.http_status);
+    if (refusal.http_status == 401)
+      content.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"probing\"");
+    if (refusal.http_status == 429) content.headers.emplace_back("Retry-After", "60");
+    co_await WriteLast(std::move(content));
+  }
+
+  // Somebody came by a one-time link: from now on the browser has a cookie.
+  asio::awaitable<void> Welcome(const std::string& ticket, const RequestHead& head) {
+    Access::Visit visit = context_.access.RedeemTicket(ticket, head, connection_.peer, MonotonicNs());
+    if (visit.refusal) {
+      co_await Turn(*visit.refusal);
+      co_return;
+    }
+    Content content{"text/plain", "welcome\n", 303, {}};
+    content.headers.emplace_back("Location", "/");
+    content.headers.emplace_back("Set-Cookie", std::string(kSessionCookie) + "=" + visit.cookie +
+                                                   "; Path=/; HttpOnly; SameSite=Strict" +
+                                                   (connection_.peer.is_encrypted ? "; Secure" : ""));
+    co_await WriteLast(std::move(content));
+  }
+
+  Connection& connection_;
+  const HttpContext& context_;
+  bool keep_alive_ = false;
+  bool is_head_ = false;
+  unsigned version_ = 11;
+};
+
+}  // namespace
+
+asio::awaitable<void> RunHttpSession(Connection& connection, const HttpContext& context) {
+  Session session(connection, context);
+  co_await session.Run();
+}
+
+}  // namespace probing::server
