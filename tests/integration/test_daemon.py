@@ -15,7 +15,7 @@ from pathlib import Path
 
 import harness
 import pytest
-from harness import Cli, wait_until
+from harness import Cli, ask_daemon, wait_until
 from users import BUSY, PYTHON, SLEEP, User, uids
 
 
@@ -212,3 +212,10 @@ def test_root_sees_a_target_in_another_mount_namespace(probing: Cli) -> None:
             assert probing("-t", target.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
         finally:
             target.kill()
+
+
+def test_the_daemon_may_open_as_many_files_as_the_system_allows(probing: Cli) -> None:
+    probing("status").expect(0)
+    limits = Path(f"/proc/{ask_daemon('GET', 'health')['pid']}/limits").read_text()
+    soft, hard = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5]
+    assert soft == hard
