@@ -24,7 +24,6 @@ namespace http = boost::beast::http;
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr std::uint64_t kMaxBodyBytes = 32U << 20;
 constexpr std::size_t kSlowestBytesPerSecond = 64 << 10;
-constexpr std::chrono::seconds kLastWords{1};
 
 // Completes when the client has closed its end; a request sent ahead does not count.
 asio::awaitable<void> ClientGone(Stream::socket_type& socket) {
@@ -216,21 +215,10 @@ class Session {
     co_return !error;
   }
 
-  // The last answer. What the client still sends is read for a moment: a reset would take the answer
-  // from it before it was read.
   asio::awaitable<void> WriteLast(Content content) {
     keep_alive_ = false;
     const bool written = co_await Write(std::move(content));
-    if (!written) co_return;
-    boost::system::error_code ignored;
-    connection_.stream.socket().shutdown(Stream::socket_type::shutdown_send, ignored);
-    connection_.stream.expires_after(kLastWords);
-    while (true) {
-      connection_.buffer.clear();
-      const auto [error, size] =
-          co_await connection_.stream.async_read_some(connection_.buffer.prepare(65536), kAwait);
-      if (error) co_return;
-    }
+    if (written) co_await SayGoodbye(connection_);
   }
 
   asio::awaitable<void> Complain(boost::system::error_code error) {
