@@ -47,7 +47,11 @@ class Session {
   Session(Connection& connection, const HttpContext& context) : connection_(connection), context_(context) {}
 
   asio::awaitable<void> Run() {
-    while (co_await AwaitRequest() && co_await ServeOne()) {
+    while (true) {
+      const bool is_there = co_await AwaitRequest();
+      if (!is_there) co_return;
+      const bool goes_on = co_await ServeOne();
+      if (!goes_on) co_return;
     }
   }
 
@@ -118,7 +122,8 @@ class Session {
     const bool has_body = co_await ReadBody(parser);
     if (!has_body) co_return false;
     const Running running(*this);
-    co_return co_await Respond(parser, decision.right, head.is_upgrade);
+    const bool goes_on = co_await Respond(parser, decision.right, head.is_upgrade);
+    co_return goes_on;
   }
 
   asio::awaitable<bool> ReadBody(Parser& parser) {
