@@ -23,7 +23,7 @@ constexpr const char* kHelp =
     "quit\n"
     "Everything else is SQL, one statement on each line: SELECT func, lineno FROM python.backtrace\n";
 
-std::string ErrorText(const Json& body) {
+std::string FailureText(const Json& body) {
   const Json error = body.is_object() ? body.value("error", Json::object()) : Json::object();
   const std::string hint = error.value("hint", "");
   return "error: " + error.value("message", "this did not work") + "\n" +
@@ -102,7 +102,7 @@ using Answer = asio::awaitable<std::string>;
 Answer AskText(const server::Router& router, const Request& request) {
   const Content content = co_await router.Dispatch(request);
   if (content.http_status < 400) co_return EndLine(content.body);
-  co_return ErrorText(Json::parse(content.body, nullptr, false));
+  co_return FailureText(Json::parse(content.body, nullptr, false));
 }
 
 Answer Query(const server::Router& router, const server::TextState& state, const std::string& sql) {
@@ -153,7 +153,7 @@ Answer AboutTarget(Daemon& daemon, const server::Router& router, const server::T
   request.query["target"] = std::to_string(*pid);
   const Content content = co_await router.Dispatch(request);
   const Json answer = Json::parse(content.body, nullptr, false);
-  if (content.http_status >= 400 || !answer.is_object()) co_return ErrorText(answer);
+  if (content.http_status >= 400 || !answer.is_object()) co_return FailureText(answer);
   if (command == "eval") co_return EvalText(answer);
   if (command == "status") co_return StatusText(answer);
   co_return SettingsText(answer, rest.substr(0, equals));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/basic_stream.hpp>
@@ -36,6 +37,10 @@ inline constexpr std::chrono::seconds kIdleTimeout{120};
 inline constexpr std::chrono::seconds kHeaderTimeout{10};
 inline constexpr std::chrono::seconds kBodyTimeout{30};
 inline constexpr std::chrono::seconds kWriteTimeout{30};
+
+// After the last answer: what the peer still sends is read for a moment. A reset, which is what closing
+// with unread bytes means, would take the answer from it.
+boost::asio::awaitable<void> SayGoodbye(Connection& connection);
 
 // What the first bytes of a connection are.
 enum class Protocol : std::uint8_t { kUnknown, kHttp, kText, kTls };

@@ -24,7 +24,6 @@ namespace http = boost::beast::http;
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr std::uint64_t kMaxBodyBytes = 32U << 20;
 constexpr std::size_t kSlowestBytesPerSecond = 64 << 10;
-constexpr std::chrono::seconds kLastWords{1};
 
 // Completes when the client has closed its end; a request sent ahead does not count.
 asio::awaitable<void> ClientGone(Stream::socket_type& socket) {
@@ -48,7 +47,11 @@ class Session {
   Session(Connection& connection, const HttpContext& context) : connection_(connection), context_(context) {}
 
   asio::awaitable<void> Run() {
-    while (co_await AwaitRequest() && co_await ServeOne()) {
+    while (true) {
+      const bool is_there = co_await AwaitRequest();
+      if (!is_there) co_return;
+      const bool goes_on = co_await ServeOne();
+      if (!goes_on) co_return;
     }
   }
 
@@ -119,7 +122,8 @@ class Session {
     const bool has_body = co_await ReadBody(parser);
     if (!has_body) co_return false;
     const Running running(*this);
-    co_return co_await Respond(parser, decision.right, head.is_upgrade);
+    const bool goes_on = co_await Respond(parser, decision.right, head.is_upgrade);
+    co_return goes_on;
   }
 
   asio::awaitable<bool> ReadBody(Parser& parser) {
@@ -216,21 +220,10 @@ class Session {
     co_return !error;
   }
 
-  // The last answer. What the client still sends is read for a moment: a reset would take the answer
-  // from it before it was read.
   asio::awaitable<void> WriteLast(Content content) {
     keep_alive_ = false;
     const bool written = co_await Write(std::move(content));
-    if (!written) co_return;
-    boost::system::error_code ignored;
-    connection_.stream.socket().shutdown(Stream::socket_type::shutdown_send, ignored);
-    connection_.stream.expires_after(kLastWords);
-    while (true) {
-      connection_.buffer.clear();
-      const auto [error, size] =
-          co_await connection_.stream.async_read_some(connection_.buffer.prepare(65536), kAwait);
-      if (error) co_return;
-    }
+    if (written) co_await SayGoodbye(connection_);
   }
 
   asio::awaitable<void> Complain(boost::system::error_code error) {

@@ -80,7 +80,8 @@ asio::awaitable<void> RunTextSession(Connection& connection, Access& access, con
           ErrorText({Code::kUsage,
                      reading == Reading::kTooLong ? "this line is too long" : "this is neither HTTP nor text",
                      "`help` lists what can be said here"});
-      (void)co_await Write(connection, complaint);
+      const bool written = co_await Write(connection, complaint);
+      if (written) co_await SayGoodbye(connection);
       co_return;
     }
     if (line == "quit" || line == "exit") co_return;
@@ -91,7 +92,9 @@ asio::awaitable<void> RunTextSession(Connection& connection, Access& access, con
       state.right = decision.right;
       if (decision.refusal) {
         refused(connection.peer, decision.refusal->error);
-        (void)co_await Write(connection, ErrorText(decision.refusal->error));
+        const std::string refusal = ErrorText(decision.refusal->error);
+        const bool written = co_await Write(connection, refusal);
+        if (written) co_await SayGoodbye(connection);
         co_return;
       }
       if (is_token) continue;

@@ -1,8 +1,21 @@
-#include <array>
-
 #include "server/connection.h"
 
+#include <array>
+
 namespace probing::server {
+namespace asio = boost::asio;
+
+asio::awaitable<void> SayGoodbye(Connection& connection) {
+  boost::system::error_code ignored;
+  connection.stream.socket().shutdown(Stream::socket_type::shutdown_send, ignored);
+  connection.stream.expires_after(std::chrono::seconds(1));
+  while (true) {
+    connection.buffer.clear();
+    const auto [error, size] =
+        co_await connection.stream.async_read_some(connection.buffer.prepare(65536), kAwait);
+    if (error) co_return;
+  }
+}
 
 // "DELETE FROM t" is SQL and "DELETE /x" is HTTP: what follows the method decides.
 Protocol Sniff(std::string_view bytes) {
