@@ -12,6 +12,7 @@
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"
+#include "wire/contract.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
