@@ -133,6 +133,8 @@ def test_rows_that_the_ring_has_overwritten_are_still_there(job: Job) -> None:
 
 def test_a_directory_can_be_opened_without_anybody_alive(job: Job, tmp_path: Path) -> None:
     job.write(300)
+    series = "SELECT 1 FROM system.cpu LIMIT 1"
+    wait_until(lambda: job.ask(series, "-t", job.target.pid), 20, "it is looked at from outside, too")
     job.target.process.kill()
     job.target.process.wait()
     job.await_files()
