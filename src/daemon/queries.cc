@@ -12,6 +12,7 @@
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"
+#include "wire/contract.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -98,6 +99,9 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
   prepared.limits.rows = static_cast<std::int64_t>(settings_.GetNumber("probing.query.rows"));
   // A directory that somebody kept has all that there is to know: nobody lives in it.
   if (const auto directory = request.body.find("directory"); directory != request.body.end()) {
+    if (request.right != server::Right::kOwn)
+      return Error{Code::kPermission, "directories can be asked for over the unix socket only",
+                   "run `probing -t DIR query …` on the machine that has it"};
     if (!directory->is_string() || !directory->get<std::string>().starts_with('/'))
       return Error{Code::kUsage, "directory is an absolute path", ""};
     prepared.history = {directory->get<std::string>(), std::nullopt};

@@ -345,13 +345,12 @@ def processes_of_daemons(bin_dirs: list[Path]) -> dict[int, bytes]:
 
 def daemons(bin_dirs: list[Path]) -> set[int]:
     """Without the workers, which end with their daemon."""
-    return {
-        pid for pid, command in processes_of_daemons(bin_dirs).items() if b"--query-worker" not in command
-    }
+    return {pid for pid, command in processes_of_daemons(bin_dirs).items() if b"-worker" not in command}
 
 
 def query_workers(bin_dirs: list[Path]) -> set[int]:
-    return set(processes_of_daemons(bin_dirs)) - daemons(bin_dirs)
+    found = processes_of_daemons(bin_dirs)
+    return {pid for pid, command in found.items() if b"--query-worker" in command}
 
 
 def has_ended(pid: int) -> bool:
