@@ -164,8 +164,8 @@ bool LoadPart(const PythonApi& api) {
     if (loading == nullptr) return false;
     source = loaded = 0;
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
-    good = AddNativeFunctions(api, loading) && AddEvents(api, loading) &&
-           AddTorchFunctions(api, loading) && RunSource(api, kDescribeSource, loading);
+    good = AddNativeFunctions(api, loading) && AddEvents(api, loading) && AddTorchFunctions(api, loading) &&
+           RunSource(api, kDescribeSource, loading);
   } else {
     const std::string_view rest = kSources[source].substr(loaded);
     const std::string part(rest.substr(0, rest.find(kNextPart, 1)));

@@ -356,9 +356,11 @@ def query_workers(bin_dirs: list[Path]) -> set[int]:
 def has_ended(pid: int) -> bool:
     """Also while its parent has not collected it: the init of a container may take seconds."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return True
+    threads = int(fields[17])  # the first may be gone while others still hold its sockets
+    return fields[0] in "ZX" and threads <= 1
 
 
 def stop_process(pid: int) -> None:
