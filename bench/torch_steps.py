@@ -6,7 +6,9 @@
 One process trains; short slices of the modes follow each other in a new order every round, so that a
 machine that gets slower slows all of them. A slice's step time is the mean, a round compares each mode
 with that round's "idle" (the probe is there, nothing is traced), and the table has the median of the
-rounds with a bootstrapped 95 % interval. Writes JSON to bench/results/.
+rounds with a bootstrapped 95 % interval. Time is the CPU time of the thread that trains: what other
+programs on the machine do is not in it, and neither is what the probe does elsewhere (its thread sleeps).
+Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
@@ -58,16 +60,16 @@ def transformer() -> tuple[nn.Module, torch.Tensor]:
 def train_slice(
     model: nn.Module, batch: torch.Tensor, optimizer: torch.optim.Optimizer, seconds: float
 ) -> float:
-    """Seconds per step."""
+    """Seconds of CPU per step."""
     steps, total = 0, 0.0
-    begin = time.perf_counter()
+    begin = time.thread_time()
     while True:
         optimizer.zero_grad()
         loss = model(batch).pow(2).mean()
         loss.backward()
         optimizer.step()
         steps += 1
-        total = time.perf_counter() - begin
+        total = time.thread_time() - begin
         if total > seconds:
             return total / steps
 

@@ -153,7 +153,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
     } else {
       Release(sampled_);
     }
-    DropHandles();
+    PutHandlesAside();
   }
   sampling_ = false;
   ++generation_;

@@ -99,8 +99,8 @@ class TorchTracer {
   PyObject* FirstTensor(PyObject* value) const;
   bool IsTensor(const PyObject* value) const;
   PyObject* HookFor(std::int32_t call, BackwardMoment::Kind kind);
-  void DropHandles();    // their nodes go by themselves
-  void RemoveHandles();  // their nodes may stay
+  void PutHandlesAside();  // a step is over; its nodes go when the job drops its loss, soon
+  void RemoveHandles();    // of this step and the last one that was traced
   // A new reference, or null; no exception is left. REQUIRES: none is set.
   PyObject* Ask(PyObject* callable, PyObject* first = nullptr, PyObject* second = nullptr) const;
   bool AskBool(PyObject* callable) const;
@@ -133,9 +133,10 @@ class TorchTracer {
   std::int64_t before_optimizer_ns_ = 0;
 
   // Backward.
-  std::vector<PyObject*> hooks_;  // two for each call of a step, used again in every step
-  std::vector<PyObject*> handles_;
-  PyObject* grad_fn_ = nullptr;  // names of attributes
+  std::vector<PyObject*> hooks_;        // two for each call of a step, used again in every step
+  std::vector<PyObject*> handles_;      // which refer to nodes weakly
+  std::vector<PyObject*> old_handles_;  // of the step before
+  PyObject* grad_fn_ = nullptr;         // names of attributes
   PyObject* register_prehook_ = nullptr;
   std::unordered_map<const PyObject*, std::size_t> watched_;  // tensor → its handle
   std::pair<const PyObject*, std::int32_t> last_output_{};

@@ -218,14 +218,21 @@ bool TorchTracer::Remove(PyObject* handle) const {
 }
 
 void TorchTracer::RemoveHandles() {
-  for (PyObject* handle : std::vector<PyObject*>(handles_)) (void)Remove(handle);
-  DropHandles();
-}
-
-void TorchTracer::DropHandles() {
   watched_.clear();
   last_output_ = {};
-  for (PyObject* handle : std::exchange(handles_, {})) api_->Py_DecRef(handle);
+  for (std::vector<PyObject*>* handles : {&handles_, &old_handles_}) {
+    for (PyObject* handle : std::exchange(*handles, {})) {
+      (void)Remove(handle);
+      api_->Py_DecRef(handle);
+    }
+  }
+}
+
+void TorchTracer::PutHandlesAside() {
+  watched_.clear();
+  last_output_ = {};
+  const std::vector<PyObject*> gone = std::exchange(old_handles_, std::exchange(handles_, {}));
+  for (PyObject* handle : gone) api_->Py_DecRef(handle);
 }
 
 // A hot path: on threads of autograd, too, and always with the GIL.
