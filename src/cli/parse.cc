@@ -233,10 +233,7 @@ Result<std::vector<std::string>> TranslateProbe(const std::vector<std::string>& 
     }
   }
   if (rest.size() != 1 || rest[0].starts_with('-') || FindCommand(rest[0]) != nullptr) return words;
-  if (action == "--pause") {
-    return Error{Code::kFailed, "this version cannot pause a process yet",
-                 "`probe --dump " + rest[0] + "` shows where it is"};
-  }
+  if (action == "--pause") return std::vector<std::string>{"-t", rest[0], "debug", "--inject"};
   if (action == "--dump") return std::vector<std::string>{"-t", rest[0], "backtrace"};
   std::vector<std::string> inject{"-t", rest[0], "inject"};
   if (!library.empty()) inject.insert(inject.end(), {"--dll", library});

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -29,6 +30,8 @@ constexpr auto kProbeTimeout = 5000ms;  // for verbs that do next to nothing
 constexpr auto kEvalSlack = 3000ms;     // the probe's own deadline comes first: its answer says why
 constexpr double kMaxEvalSeconds = 86400;
 constexpr std::size_t kAuditedCode = 1000;
+// What an eval may say beyond its code; evaluate.py knows what it means.
+constexpr std::array kEvalFields{"op", "session", "thread", "frame", "whole", "arguments"};
 
 template <typename Integer>
 std::optional<Integer> ParseInteger(std::string_view text) {
@@ -141,6 +144,11 @@ Answer EvaluateIn(Daemon& daemon, const server::Request& request) {
   const auto code = request.body.find("code");
   if (code == request.body.end() || !code->is_string()) co_return Error{Code::kUsage, "eval needs code", ""};
   wire::Message message = wire::Message::Request(0, "eval").Set("code", code->get<std::string>());
+  for (const char* field : kEvalFields) {
+    const auto value = request.body.find(field);
+    if (value == request.body.end()) continue;
+    message.Set(field, value->is_string() ? value->get<std::string>() : value->dump());
+  }
   std::chrono::milliseconds patience = 24h;  // the probe has a deadline of its own
   if (const auto timeout = request.body.find("timeout"); timeout != request.body.end()) {
     const double seconds = timeout->is_number() ? timeout->get<double>() : 0;
@@ -153,6 +161,9 @@ Answer EvaluateIn(Daemon& daemon, const server::Request& request) {
   }
   Audit("eval",
         {{"by", request.peer}, {"target", *pid}, {"code", code->get<std::string>().substr(0, kAuditedCode)}});
+  if (const auto wait = request.body.find("gil_timeout"); wait != request.body.end() && wait->is_number()) {
+    message.Set("gil_timeout_ms", static_cast<std::int64_t>(wait->get<double>() * 1000));
+  }
   // When the client goes away this ends, and with it the connection: the probe takes that as
   // a cancellation of the evaluation, wherever it is in its queue.
   const Result<wire::Message> answer = co_await Ask(daemon, *pid, std::move(message), patience);
@@ -168,6 +179,26 @@ Answer EvaluateIn(Daemon& daemon, const server::Request& request) {
     }
   }
   co_return object;
+}
+
+// Stops the evaluation of a session, wherever it is; it is answered where it was asked for.
+Answer PostInterrupt(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  wire::Message message = wire::Message::Request(0, "interrupt");
+  message.Set("session", request.body.value("session", ""));
+  const Result<wire::Message> answer = co_await Ask(daemon, *pid, std::move(message));
+  if (!answer.ok()) co_return answer.error();
+  co_return Json::object();
+}
+
+// A debugger says that it is still there, and learns whether a thread has stopped since.
+Answer PostDebugger(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  const Result<wire::Message> answer = co_await Ask(daemon, *pid, wire::Message::Request(0, "debugger"));
+  if (!answer.ok()) co_return answer.error();
+  co_return FieldsToJson(*answer);
 }
 
 // REQUIRES: `set` is an object. Values may be given as JSON numbers and booleans too.
@@ -350,6 +381,10 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
              [&](const Request& request) { return GetStatus(daemon, request); });
   router.Add("POST", wire::kEvalRoute, kEval,
              [&](const Request& request) { return EvaluateIn(daemon, request); });
+  router.Add("POST", wire::kInterruptRoute, kEval,
+             [&](const Request& request) { return PostInterrupt(daemon, request); });
+  router.Add("POST", wire::kDebuggerRoute, kEval,
+             [&](const Request& request) { return PostDebugger(daemon, request); });
   router.Add("GET", wire::kConfigRoute, kRead,
              [&](const Request& request) { return Config(daemon, request); });
   router.Add("POST", wire::kConfigRoute, kEval,

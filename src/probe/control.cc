@@ -21,6 +21,7 @@
 #include "probe/recording.h"
 #include "probe/start_daemon.h"
 #include "probing/probing.h"
+#include "pyapi/debugger_lease.h"
 #include "pyapi/evaluator.h"
 #include "pyapi/events.h"
 #include "pyapi/hooks.h"
@@ -51,7 +52,10 @@ struct Pending {
   std::uint32_t id = 0;
   Deadline deadline = Deadline::AfterMs(0);
   pyapi::Work work;
-  std::string_view reason;  // "timeout" or "cancelled" once it was told to stop
+  std::string_view reason;                    // "timeout" or "cancelled" once it was told to stop
+  std::string session;                        // whose evaluation it is; "" for a single one
+  std::int64_t gil_timeout_ms = 0;            // how long it may wait for the GIL alone; 0: no limit
+  std::optional<Deadline> gil_deadline = {};  // that, once it is under way
 };
 
 std::string_view NoGilNote() {
@@ -94,6 +98,8 @@ class Control {
   Message Status(std::uint32_t id) const;
   Message Configure(const Message& request);
   void SendRings(const Client& client, const Message& request);
+  Work EvaluationOf(const Message& request) const;
+  void Interrupt(const Client& client, const Message& request);
   void QueueEvaluation(const Client& client, const Message& request, pyapi::Work work);
   void StartNextEvaluation();
   void LookAfterHooks();
@@ -101,6 +107,7 @@ class Control {
   void SendOverhead(const Client& client, const Message& request);
   Message Leave(std::uint32_t id);
   int NextDeadlineMs() const;
+  bool GiveUpWaiting(std::string_view reason);
   void StopEvaluation(std::string_view reason);
   void OnDeadlines();
   void OnEvaluationDone();
@@ -198,10 +205,10 @@ void Control::Handle(Client& client, const Message& request) {
   if (verb == "status") return Send(fd, Status(request.id()));
   if (verb == "config") return Send(fd, Configure(request));
   if (verb == "rings") return SendRings(client, request);
-  if (verb == "eval") {
-    const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
-    return QueueEvaluation(client, request,
-                           {Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output});
+  if (verb == "eval") return QueueEvaluation(client, request, EvaluationOf(request));
+  if (verb == "debugger") {  // a debugger is there and looks; no GIL is needed for that
+    pyapi::DebuggerLease::Renew();
+    return Send(fd, Message(request.id()).Set("stops", pyapi::DebuggerLease::stops()));
   }
   if (verb == "live" && request.Get("table") == "probing.overhead") return SendOverhead(client, request);
   if (verb == "live") {
@@ -211,8 +218,8 @@ void Control::Handle(Client& client, const Message& request) {
     }
     return QueueEvaluation(client, request, std::move(work));
   }
-  if (verb == "interrupt") {  // one's own evaluation only
-    if (pending_.has_value() && pending_->client_fd == fd) StopEvaluation("cancelled");
+  if (verb == "interrupt") {
+    Interrupt(client, request);
     return Send(fd, Message(request.id()));
   }
   if (verb == "eject") return Send(fd, Leave(request.id()));
@@ -304,10 +311,45 @@ Message Control::Configure(const Message& request) {
   return answer;
 }
 
+// What the request says beyond the code is for evaluate.py.
+Work Control::EvaluationOf(const Message& request) const {
+  const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
+  Work work{Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output, ""};
+  for (const auto& [key, value] : request.fields()) {
+    if (key == "verb" || key == "code" || key.ends_with("timeout_ms")) continue;
+    if (!work.options.empty()) work.options += '\0';
+    work.options += key;
+    work.options += '\0';
+    work.options += value;
+  }
+  if (request.Get("op") == "debug") {
+    work.options += std::string("\0max_pause\0", 11) + std::string(settings_.Get("probing.debug.max_pause"));
+  }
+  return work;
+}
+
+// One's own evaluation: of this connection, or of the session that is named. What has not begun is
+// answered at once and does not begin.
+void Control::Interrupt(const Client& client, const Message& request) {
+  const std::string_view session = request.Get("session");
+  const auto ours = [&](const Pending& one) {
+    return one.client_fd == client.fd() || (!session.empty() && one.session == session);
+  };
+  std::erase_if(queue_, [&](const Pending& waiting) {
+    if (!ours(waiting)) return false;
+    Send(waiting.client_fd, Message(waiting.id)
+                                .Set("outcome", "cancelled")
+                                .Set("note", "another evaluation was still running; nothing was evaluated"));
+    return true;
+  });
+  if (pending_.has_value() && ours(*pending_)) StopEvaluation("cancelled");
+}
+
 void Control::QueueEvaluation(const Client& client, const Message& request, Work work) {
   const auto default_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.timeout") * 1000);
   const std::int64_t timeout_ms = std::max<std::int64_t>(request.GetNumber("timeout_ms", default_ms), 1);
-  queue_.push_back({client.fd(), request.id(), Deadline::AfterMs(timeout_ms), std::move(work), ""});
+  queue_.push_back({client.fd(), request.id(), Deadline::AfterMs(timeout_ms), std::move(work), "",
+                    std::string(request.Get("session")), request.GetNumber("gil_timeout_ms", 0)});
   StartNextEvaluation();
 }
 
@@ -320,6 +362,7 @@ void Control::StartNextEvaluation() {
     queue_.pop_front();
     auto started = taken_over ? Result<void>() : evaluator_.Start(std::move(pending_->work));
     if (started.ok()) {
+      if (pending_->gil_timeout_ms > 0) pending_->gil_deadline = Deadline::AfterMs(pending_->gil_timeout_ms);
       evaluations_ += pending_->work.kind == Work::Kind::kEvaluate ? 1 : 0;
       return;
     }
@@ -364,7 +407,10 @@ int Control::NextDeadlineMs() const {
   int next_ms = look_after_hooks_.left_ms();
   // While work is under way its end wakes us.
   if (next_memory_ && !evaluator_.busy()) next_ms = std::min(next_ms, next_memory_->left_ms());
-  if (pending_.has_value()) next_ms = std::min(next_ms, pending_->deadline.left_ms());
+  if (pending_.has_value()) {
+    next_ms = std::min(next_ms, pending_->deadline.left_ms());
+    if (pending_->gil_deadline.has_value()) next_ms = std::min(next_ms, pending_->gil_deadline->left_ms());
+  }
   for (const Pending& waiting : queue_) next_ms = std::min(next_ms, waiting.deadline.left_ms());
   return next_ms;
 }
@@ -374,16 +420,18 @@ void Control::AnswerPending(Message answer) {
   pending_.reset();
 }
 
+// Nothing happens when the evaluation has begun: false.
+bool Control::GiveUpWaiting(std::string_view reason) {
+  if (!evaluator_.Abandon()) return false;
+  AnswerPending(
+      Message(pending_->id).Set("outcome", reason).Set("note", NoGilNote()).Set("gil", "unavailable"));
+  return true;
+}
+
 void Control::StopEvaluation(std::string_view reason) {
   if (!pending_.has_value() || !pending_->reason.empty()) return;
   pending_->reason = reason;
-  if (evaluator_.Abandon()) {
-    Message answer(pending_->id);
-    answer.Set("outcome", reason);
-    answer.Set("note", NoGilNote());
-    answer.Set("gil", "unavailable");
-    return AnswerPending(std::move(answer));
-  }
+  if (GiveUpWaiting(reason)) return;
   evaluator_.Interrupt();
   pending_->deadline = Deadline::AfterMs(kInterruptGraceMs);
 }
@@ -397,6 +445,10 @@ void Control::OnDeadlines() {
     Send(waiting.client_fd, answer);
     return true;
   });
+  if (pending_.has_value() && pending_->gil_deadline.has_value() && pending_->gil_deadline->passed()) {
+    pending_->gil_deadline.reset();
+    if (GiveUpWaiting("timeout")) return;
+  }
   if (!pending_.has_value() || !pending_->deadline.passed()) return;
   if (pending_->reason.empty()) return StopEvaluation("timeout");
   Message answer(pending_->id);
@@ -424,6 +476,7 @@ void Control::OnEvaluationDone() {
   answer.Set("stdout", done->out).Set("stderr", done->err);
   if (done->value.has_value()) answer.Set("value", *done->value);
   if (done->traceback.has_value()) answer.Set("traceback", *done->traceback);
+  if (!done->exception.empty()) answer.Set("exception", done->exception);
   if (done->cut) answer.Set("note", "output was cut at probing.eval.max_output");
   answer.Set("gil_wait_us", done->gil_wait_us).Set("duration_us", done->duration_us);
   AnswerPending(std::move(answer));

@@ -5,7 +5,6 @@
 MOST_FRAMES = 60
 BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
-OUR_CODE = ()  # not shown
 
 
 class Capture(object):
@@ -41,8 +40,9 @@ def source_line(file_name, number):
 
 def describe_frames(tb, write):
     frames = []
+    ours = globals()  # not shown
     while tb is not None:
-        if tb.tb_frame.f_code not in OUR_CODE:
+        if tb.tb_frame.f_globals is not ours:
             frames.append((tb.tb_frame.f_code, tb.tb_lineno))
         tb = tb.tb_next
     if frames:

@@ -1,4 +1,4 @@
-# ruff: noqa: F821  Capture and describe() are describe.py's, which comes before this file.
+# ruff: noqa: F821  describe.py comes before this file; session.py and others after it.
 # Runs in the target, on a thread of the probe. Python 3.6 syntax; imports only built-in modules,
 # so that the job's sys.modules stays as it is. Everything here is private to the probe: the
 # namespace is a dict that no module of the job refers to.
@@ -57,6 +57,12 @@ def restore():
         active.pop(_thread.get_ident(), None)
 
 
+def settle():
+    """Executes enough for an asynchronous exception that is under way to arrive here."""
+    for _ in range(1000):
+        pass
+
+
 def run(source, namespace):
     tree = compile(source, FILE_NAME, "exec", ONLY_AST)
     value = None
@@ -72,25 +78,33 @@ def run(source, namespace):
     return value
 
 
-def evaluate(source, limit):
+def parse_options(options):
+    """b"key\\0value\\0…" as a dict."""
+    parts = options.decode("utf-8", "replace").split("\0")
+    return dict(zip(parts[::2], parts[1::2]))
+
+
+def evaluate(source, limit, options):
     """Returns (raised, stdout, stderr, value, traceback, cut) as bytes; value and traceback are
-    None when there is none."""
+    None when there is none. What is to be done with the source is options["op"]."""
     out, err, trace = Capture(limit), Capture(limit), Capture(limit)
     value = None
     raised = ""
     install(out, err)
     try:
-        main = sys.modules.get("__main__")
-        namespace = dict(getattr(main, "__dict__", {}))
-        result = run(source.decode("utf-8"), namespace)
-        if result is not None:
+        chosen = parse_options(options)
+        text = globals()["talk_" + chosen.get("op", "eval")](source.decode("utf-8"), chosen)
+        if text is not None:
             value = Capture(limit)
-            value.write(repr(result))
-        del result, namespace
+            value.write(text)
+        del text
     except BaseException:
         kind, error, _ = sys.exc_info()
         raised = kind.__name__
-        describe(error, trace.write, set())
+        if kind is Refused:
+            trace.write("%s\n" % error)
+        elif kind is not Incomplete:
+            describe(error, trace.write, set())
         del kind, error
 
     def as_bytes(text):
@@ -105,6 +119,3 @@ def evaluate(source, limit):
         as_bytes(trace.text()) if raised else None,
         b"1" if cut else b"",
     )
-
-
-OUR_CODE = (evaluate.__code__, run.__code__)

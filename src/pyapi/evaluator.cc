@@ -15,6 +15,9 @@
 #include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 #include "pyapi/run_source.h"
+#include "pyapi/session_source.h"
+#include "pyapi/talk.h"
+#include "pyapi/talk_functions.h"
 #include "pyapi/torch_native.h"
 
 namespace probing::pyapi {
@@ -45,6 +48,14 @@ Part PartOf(Work::Kind kind) {
       return Part::kMemory;
   }
   return Part::kEvaluations;
+}
+
+// Ends sessions and takes back what they put into the job. Our functions go with it.
+void CallLeave(const PythonApi& api, PyObject* helpers) {
+  PyObject* leave = api.PyDict_GetItemString(helpers, "leave");
+  PyObject* done = leave == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(leave, nullptr);
+  if (done != nullptr) api.Py_DecRef(done);
+  api.PyErr_Clear();
 }
 
 }  // namespace
@@ -137,7 +148,7 @@ void Evaluator::DoWork() {
     return;
   }
   if (work_.kind == Work::Kind::kMemory) return Hooks::WriteMemory(*api_);
-  if (!PrepareHelpers()) {
+  if (!PrepareHelpers() || !PrepareTalk()) {
     result_.raised = true;
     result_.traceback = "the probe's own Python code does not compile here\n";
     result_.rows = Error{Code::kFailed, "the probe's own Python code does not compile here", ""};
@@ -158,7 +169,8 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  for (const char* source : {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource}) {
+  for (const char* source :
+       {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
@@ -168,20 +180,40 @@ bool Evaluator::PrepareHelpers() {
   return true;
 }
 
+// Our functions, for whoever wants more than a value. Not made for a plain eval: where there is no GIL
+// nothing tells when the last of them is gone, and the library could not be unmapped.
+bool Evaluator::PrepareTalk() {
+  if (talks_ || work_.options.empty()) return true;
+  talks_ = api_->type_offset != 0 && AddTalk(*api_, helpers_);
+  if (!talks_) api_->PyErr_Clear();
+  return talks_;
+}
+
 // With the GIL. A new reference, or null without an exception when it was interrupted.
-PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second) {
+PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second,
+                                       PyObject* third) {
   PyObject* callable = api_->PyDict_GetItemString(helpers_, function);
   {
     const std::lock_guard lock(interruptible_mutex_);
     interruptible_ = true;
     interruptible_thread_ = static_cast<unsigned long>(pthread_self());
   }
-  PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, nullptr);
+  PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, third, nullptr);
   {
     // From here on nobody may interrupt this thread any more; what is under way is taken back.
     const std::lock_guard lock(interruptible_mutex_);
     interruptible_ = false;
-    api_->PyThreadState_SetAsyncExc(interruptible_thread_, nullptr);
+    // This leaves the interpreter looking for an asynchronous exception, which gets us the GIL sooner the
+    // next time. Where a thread is traced it has to stop looking: a traced call would not return on 3.11.
+    PyObject* none_or_one = ThreadsAreTraced() ? *api_->PyExc_KeyboardInterrupt : nullptr;
+    api_->PyThreadState_SetAsyncExc(interruptible_thread_, none_or_one);
+  }
+  if (ThreadsAreTraced()) {
+    api_->PyErr_Clear();
+    PyObject* settle = api_->PyDict_GetItemString(helpers_, "settle");
+    PyObject* settled = api_->PyObject_CallFunctionObjArgs(settle, nullptr);  // raises, and that was it
+    if (settled != nullptr) api_->Py_DecRef(settled);
+    api_->PyErr_Clear();
   }
   if (answer == nullptr) api_->PyErr_Clear();  // interrupted in the last moment, within our own code
   return answer;
@@ -193,12 +225,16 @@ void Evaluator::CallEvaluate() {
   PyObject* source =
       api_->PyBytes_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
   PyObject* limit = api_->PyLong_FromLongLong(work_.max_output_bytes);
-  PyObject* answer = CallInterruptibly("evaluate", source, limit);
+  PyObject* options = api_->PyBytes_FromStringAndSize(work_.options.data(),
+                                                      static_cast<std::ptrdiff_t>(work_.options.size()));
+  PyObject* answer = CallInterruptibly("evaluate", source, limit, options);
   if (answer == nullptr) {
     result_.raised = true;
+    result_.exception = "KeyboardInterrupt";
     result_.traceback = "KeyboardInterrupt\n";
   } else {
-    result_.raised = !TakeBytes(*api_, answer, 0).value_or("").empty();
+    result_.exception = TakeBytes(*api_, answer, 0).value_or("");
+    result_.raised = !result_.exception.empty();
     result_.out = TakeBytes(*api_, answer, 1).value_or("");
     result_.err = TakeBytes(*api_, answer, 2).value_or("");
     result_.value = TakeBytes(*api_, answer, 3);
@@ -212,8 +248,7 @@ void Evaluator::CallEvaluate() {
   } else {
     api_->Py_DecRef(restored);
   }
-  api_->Py_DecRef(source);
-  api_->Py_DecRef(limit);
+  for (PyObject* object : {source, limit, options}) api_->Py_DecRef(object);
 }
 
 void Evaluator::MakeLiveTable() {
@@ -332,6 +367,8 @@ void* Evaluator::ReleaseThread(void* self) {
       // A call of the job that is inside of ours mostly comes out of it soon.
       if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
+        if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
+        evaluator->talks_ = false;
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }

@@ -30,12 +30,14 @@ struct Work {
   std::string text;
   std::vector<std::string> columns;
   std::int64_t max_output_bytes = 0;
+  std::string options;  // of kEvaluate: "key\0value\0…", as parse_options() of evaluate.py reads it
 };
 
 struct Evaluation {
   Work::Kind kind = Work::Kind::kEvaluate;
   Result<std::string> rows = std::string();  // of kLive, as table::Rows encodes them
   bool raised = false;
+  std::string exception;     // the name of its class when something was raised
   bool interrupted = false;  // ended because of Interrupt()
   bool cut = false;          // some output was beyond the limit
   std::string out, err;
@@ -88,9 +90,11 @@ class Evaluator {
   bool BeginRunning();
   void DoWork();
   bool PrepareHelpers();
+  bool PrepareTalk();
   void CallEvaluate();
   void MakeLiveTable();
-  PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second);
+  PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second,
+                              PyObject* third = nullptr);
   void CloseRecorder();
   void Wake() const;
 
@@ -113,7 +117,8 @@ class Evaluator {
   std::atomic<bool> released_{false};
   bool function_left_ = false;
 
-  PyObject* helpers_ = nullptr;  // the namespace of evaluate.py and live.py
+  PyObject* helpers_ = nullptr;  // the namespace of evaluate.py, live.py and all that talks
+  bool talks_ = false;           // it has our functions, too
 };
 
 }  // namespace probing::pyapi

@@ -132,6 +132,7 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyObject_GetAttr);
   PROBING_REQUIRED(PyObject_CallMethodObjArgs);
   PROBING_REQUIRED(PyUnicode_InternFromString);
+  PROBING_REQUIRED(PyObject_SetItem);
   PROBING_REQUIRED(PyExc_TypeError);
   PROBING_REQUIRED(PyExc_ValueError);
   PROBING_REQUIRED(PyExc_OverflowError);
@@ -154,6 +155,11 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(PyInterpreterState_Main);
   PROBING_OPTIONAL(_PyEval_SignalReceived);
   PROBING_OPTIONAL(PyFunction_SetVectorcall);
+  PROBING_OPTIONAL(PyFrame_LocalsToFast);
+  PROBING_OPTIONAL(PyThreadState_Swap);
+  PROBING_OPTIONAL(PyInterpreterState_ThreadHead);
+  PROBING_OPTIONAL(PyThreadState_Next);
+  PROBING_OPTIONAL(PyEval_GetFrame);
 #undef PROBING_REQUIRED
 #undef PROBING_OPTIONAL
   if (complete) api.type_offset = FindTypeOffset(api);

@@ -74,6 +74,7 @@ struct PythonApi {
   PyObject* (*PyObject_GetAttr)(PyObject* object, PyObject* name);
   PyObject* (*PyObject_CallMethodObjArgs)(PyObject* object, PyObject* name, ...);
   PyObject* (*PyUnicode_InternFromString)(const char* text);
+  int (*PyObject_SetItem)(PyObject* object, PyObject* key, PyObject* value);
   PyObject** PyExc_TypeError;
   PyObject** PyExc_ValueError;
   PyObject** PyExc_OverflowError;
@@ -98,6 +99,11 @@ struct PythonApi {
   void* (*PyInterpreterState_Main)();     // 3.7+
   void (*_PyEval_SignalReceived)(void*);  // up to 3.12; takes no argument before 3.9
   void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
+  void (*PyFrame_LocalsToFast)(PyObject* frame, int clear);                // does something up to 3.12
+  PyThreadState* (*PyThreadState_Swap)(PyThreadState* state);              // for tracing, up to 3.11
+  PyThreadState* (*PyInterpreterState_ThreadHead)(void*);                  // the same
+  PyThreadState* (*PyThreadState_Next)(PyThreadState* state);              // the same
+  PyObject* (*PyEval_GetFrame)();                                          // the same; borrowed
 
   // True while Python code may be run: initialised and not on its way out.
   bool Usable() const;

@@ -4,7 +4,14 @@
 //   GET  targets                           {targets: [{pid, user, state, python, how, version, started_ns,
 //                                          command}]}
 //   GET  status?target=PID                 {pid, …, probe: {…}}; without target: probingd's own
-//   POST eval {target, code, timeout?}     {outcome, stdout, stderr, value?, traceback?, note?, duration_us}
+//   POST eval {target, code, timeout?, gil_timeout?, op?, session?, thread?, frame?,
+//        whole?, arguments?}
+//                                          {outcome, stdout, stderr, value?, traceback?, exception?, note?,
+//                                          duration_us}; op is eval (default), line (typed at a prompt),
+//                                          complete, close, script, log or debug: docs/guides/repl.md
+//   POST interrupt {target, session}       {}; the session's evaluation ends, and is answered where it was
+//                                          asked for
+//   POST debugger {target}                 {stops}: a debugger is still there
 //   GET  config?target=PID                 {settings: [{name, value, default, description}]}
 //   POST config {target?, set: {name: value}}  as GET
 //   POST eject {target}                    {note}
@@ -49,6 +56,8 @@ inline constexpr std::string_view kHealthRoute = "/api/v1/health";
 inline constexpr std::string_view kTargetsRoute = "/api/v1/targets";
 inline constexpr std::string_view kStatusRoute = "/api/v1/status";
 inline constexpr std::string_view kEvalRoute = "/api/v1/eval";
+inline constexpr std::string_view kInterruptRoute = "/api/v1/interrupt";
+inline constexpr std::string_view kDebuggerRoute = "/api/v1/debugger";
 inline constexpr std::string_view kConfigRoute = "/api/v1/config";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";

@@ -22,6 +22,9 @@ constexpr std::array kSettings{
             "how long one eval may take unless the caller says otherwise"},
     Setting{"probing.eval.max_output", kProbe, kBytes, "1048576", 0, 16 << 20, "",
             "how much captured output of one eval is kept"},
+    Setting{
+        "probing.debug.max_pause", kProbe, kSeconds, "600", 0, 86400 * 365, "",
+        "a thread held by a debugger goes on after this long; 0 holds it as long as the debugger is there"},
     Setting{"probing.nested", kProbe, kFlag, "false", 0, 0, "",
             "whether processes forked by the target get a probe of their own"},
     Setting{"probing.max_memory", kProbe, kBytes, "268435456", 1 << 20, 1099511627776.0, "",

@@ -103,11 +103,6 @@ def test_a_forgotten_quote_is_explained(probing: Cli, probed: Target) -> None:
     assert "one word too many" in probing("-t", probed.pid, "eval", "1", "+", "1").expect(2).stderr
 
 
-def test_pausing_comes_later(probing: Cli) -> None:
-    answer = probing("--pause", os.getpid(), program="probe").expect(1)
-    assert "pause" in answer.stderr
-
-
 # ── output ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,0 +1,205 @@
+// probing debug: holds one thread at a line, or records what passes a line without holding anything.
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/dap.h"
+#include "cli/debug_client.h"
+#include "cli/evaluation.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
+#include "wire/contract.h"
+#include "wire/rendezvous.h"
+
+namespace probing::cli {
+namespace {
+
+using State = DebugClient::State;
+
+constexpr std::int64_t kBeatUs = 30'000;
+constexpr double kPointSeconds = 30;
+
+// A person at the debugger's prompt.
+class DebugSession {
+ public:
+  explicit DebugSession(const Invocation& invocation)
+      : client_(*invocation.target),
+        thread_(invocation.Get("--thread")),
+        prompt_({.history_file = "debug_history", .complete = nullptr, .idle = [this] {
+                   (void)client_.Beat();
+                   return std::string();
+                 }}) {}
+
+  Result<int> Run() {
+    ASSIGN_OR_RETURN(seen_, client_.Beat());
+    ASSIGN_OR_RETURN(const DebugClient::Answer attached, client_.Ask("attach " + thread_));
+    if (attached.refused)
+      return Error{Code::kFailed, TrimmedEnd(attached.text), "try again when it has left"};
+    State state = State::kRunning;
+    while (state != State::kOff) {
+      if (state == State::kRunning) {
+        ASSIGN_OR_RETURN(state, AwaitStop());
+        continue;
+      }
+      const Prompt::Input input = prompt_.Read("(probing) ", "");
+      if (input.kind == Prompt::Input::Kind::kInterrupt) continue;
+      const bool leaves = input.kind == Prompt::Input::Kind::kEnd;
+      ASSIGN_OR_RETURN(state, Tell(leaves ? "detach" : input.text));
+    }
+    PrintAside("the thread goes on\n");
+    return 0;
+  }
+
+ private:
+  static std::string TrimmedEnd(std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+
+  Result<State> Tell(const std::string& typed) {
+    const std::string word = typed.empty() ? last_ : typed;  // Enter alone: the same again
+    if (word.empty()) return State::kPaused;
+    last_ = word;
+    prompt_.Remember(word);
+    Result<DebugClient::Answer> answer = Error{};
+    ASSIGN_OR_RETURN(const Json ignored, prompt_.WaitFor(
+                                             [&]() -> Result<Json> {
+                                               answer = client_.Ask(word);
+                                               return Json::object();
+                                             },
+                                             [] {}));
+    if (!answer.ok()) {
+      PrintError(answer.error());
+      return State::kPaused;
+    }
+    if (answer->refused) {
+      PrintAside(answer->text);
+    } else {
+      Print(answer->text);
+    }
+    return answer->state;
+  }
+
+  // Until a thread stops. ^C asks it to; ^C again leaves.
+  Result<State> AwaitStop() {
+    std::atomic<int> interrupts{0};
+    const auto wait = [&]() -> Result<Json> {
+      while (interrupts.load() < 2) {
+        ASSIGN_OR_RETURN(const std::int64_t stops, client_.Beat());
+        if (stops > seen_) {
+          seen_ = stops;
+          return Json{{"stopped", true}};
+        }
+        SleepUs(kBeatUs);
+      }
+      return Json{{"stopped", false}};
+    };
+    const auto interrupt = [&] {
+      if (interrupts.fetch_add(1) == 0) {
+        PrintAside("it stops at the next line of Python it executes; ^C again leaves\n");
+        (void)client_.Ask("pause");
+      }
+    };
+    ASSIGN_OR_RETURN(const Json outcome, prompt_.WaitFor(wait, interrupt));
+    if (!outcome.value("stopped", false)) {
+      ASSIGN_OR_RETURN(const DebugClient::Answer left, client_.Ask("detach"));
+      return left.state;
+    }
+    ASSIGN_OR_RETURN(const DebugClient::Answer where, client_.Ask("stopped"));
+    Print(where.text);
+    return where.state;
+  }
+
+  const DebugClient client_;
+  const std::string thread_;
+  Prompt prompt_;
+  std::int64_t seen_ = 0;
+  std::string last_;
+};
+
+// ── points that do not stop ──
+
+Result<int> AskPoints(const Invocation& invocation, const std::string& what, const std::string& arguments) {
+  ASSIGN_OR_RETURN(const Json answer, PostToDaemon(std::string(wire::kEvalRoute),
+                                                   {{"target", *invocation.target},
+                                                    {"code", what},
+                                                    {"op", "log"},
+                                                    {"arguments", arguments},
+                                                    {"timeout", kPointSeconds}},
+                                                   Patience::kEndless));
+  return PrintEvaluation(answer);
+}
+
+Result<int> AddPoint(const Invocation& invocation, const std::string& kind) {
+  const std::vector<std::string>& words = invocation.arguments;
+  if (words.size() < 2) {
+    return Error{Code::kUsage, "debug " + kind + " needs a place",
+                 kind == "log" ? "for example `probing -t PID debug log train.py:42 'loss, lr'`"
+                               : "for example `probing -t PID debug " + kind + " train.step`"};
+  }
+  std::string parts;
+  for (const char* part : {"args", "return"}) {
+    if (invocation.Has("--" + std::string(part))) parts += (parts.empty() ? "" : ",") + std::string(part);
+  }
+  const bool nothing_chosen = parts.empty() && !invocation.Has("--locals");
+  if (kind == "watch" && nothing_chosen) parts = "args,return";
+  std::string expressions = invocation.Get("--locals");
+  for (std::size_t i = 2; i < words.size(); ++i) expressions += (expressions.empty() ? "" : ",") + words[i];
+  if (kind == "log" && expressions.empty()) {
+    return Error{Code::kUsage, "debug log needs expressions", "for example 'loss.item(), lr'"};
+  }
+  std::string arguments = "kind=" + kind + "\nplace=" + words[1] + "\nparts=" + parts;
+  arguments += "\nexpressions=" + expressions + "\nif=" + invocation.Get("--if");
+  for (const char* number : {"max", "rate"}) {
+    const std::string option = "--" + std::string(number);
+    if (!invocation.Has(option)) continue;
+    RETURN_IF_ERROR(invocation.GetNumber(option, 0));
+    arguments += "\n" + std::string(number) + "=" + invocation.Get(option);
+  }
+  if (kind == "trace" && !invocation.Has("--max")) arguments += "\nmax=1";
+  return AskPoints(invocation, "add", arguments);
+}
+
+Result<int> Run(const Invocation& invocation) {
+  if (invocation.Has("--inject") && !wire::ConnectToProbe(*invocation.target).ok()) {
+    ASSIGN_OR_RETURN(const int code, InjectCommand().run({.options = {}, .target = invocation.target}));
+    if (code != 0) return code;
+  }
+  const std::string what = invocation.arguments.empty() ? "" : invocation.arguments[0];
+  if (what.empty() && invocation.Has("--dap")) return ServeDebugAdapter(invocation);
+  if (what.empty()) return DebugSession(invocation).Run();
+  if (what == "log" || what == "watch" || what == "trace") return AddPoint(invocation, what);
+  if (what == "points") return AskPoints(invocation, "list", "");
+  if (what == "remove" && invocation.arguments.size() == 2) {
+    return AskPoints(invocation, "remove", "number=" + invocation.arguments[1]);
+  }
+  return Error{Code::kUsage, "debug does not know \"" + what + "\"",
+               "it knows log, watch, trace, points, remove NUMBER|all; alone it pauses a thread"};
+}
+
+}  // namespace
+
+Command DebugCommand() {
+  return {.name = "debug",
+          .summary = "Pause a thread at its line, or record values at a line without pausing",
+          .example =
+              "probing -t 1234 debug\n"
+              "  probing -t 1234 debug log train.py:42 'loss.item(), lr' --rate 10",
+          .target = TargetUse::kRequired,
+          .arguments = Arguments::kMany,
+          .options = {{"WHAT", "", "log FILE:LINE EXPR…, watch FUNC, trace FUNC, points, remove NUMBER|all"},
+                      {"--thread", "TID", "the thread to pause (default: the main one)"},
+                      {"--inject", "", "put a probe into the process first"},
+                      {"--dap", "PORT", "serve the Debug Adapter Protocol on this port of localhost; 0: any"},
+                      {"--if", "COND", "record only when this is true"},
+                      {"--max", "N", "record so many rows, then stop"},
+                      {"--rate", "PER_SECOND", "record at most so many hits a second (default 1000)"},
+                      {"--args", "", "of watch: the arguments"},
+                      {"--return", "", "of watch: the value it returns"},
+                      {"--locals", "NAMES", "of watch: these variables when it returns"}},
+          .run = Run};
+}
+
+}  // namespace probing::cli

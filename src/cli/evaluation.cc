@@ -1,0 +1,43 @@
+#include "cli/evaluation.h"
+
+#include "cli/output.h"
+
+namespace probing::cli {
+namespace {
+
+void PrintHolder(const Json& holder) {
+  PrintAside("Thread " + std::to_string(holder.value("tid", 0)) + " \"" + holder.value("name", "") +
+             "\" holds the GIL:\n");
+  for (const Json& frame : holder.value("stack", Json::array())) {
+    PrintAside("    " + frame.get<std::string>() + "\n");
+  }
+}
+
+// The outcome as an exit code; anything but "it ran" is also said on stderr.
+int Conclude(const Json& answer) {
+  const std::string outcome = answer.value("outcome", "");
+  const std::string note = answer.value("note", "");
+  if (outcome == "ok" || outcome == "raised") {
+    if (!note.empty()) PrintAside("probing: " + note + "\n");
+    return outcome == "ok" ? 0 : 1;
+  }
+  const Error error = outcome == "timeout" ? Error{Code::kTimeout, "the evaluation did not end in time", note}
+                      : outcome == "busy"
+                          ? Error{Code::kFailed, "the target is busy with another evaluation", note}
+                          : Error{Code::kFailed, "the evaluation was " + outcome, note};
+  const int code = PrintError(error);
+  if (const auto holder = answer.find("gil_holder"); holder != answer.end()) PrintHolder(*holder);
+  return code;
+}
+
+}  // namespace
+
+int PrintEvaluation(const Json& answer) {
+  Print(answer.value("stdout", ""));
+  PrintAside(answer.value("stderr", ""));
+  if (answer.contains("value")) Print(answer.value("value", "") + "\n");
+  PrintAside(answer.value("traceback", ""));
+  return Conclude(answer);
+}
+
+}  // namespace probing::cli

@@ -1,0 +1,191 @@
+# ruff: noqa: F821  session.py, codes.py and watch.py come before this file.
+# Holds one thread of the job at a line, for as long as a debugger is there to look at it; all others run.
+# What stops runs on the job's thread and only waits; what is looked at is looked at from the probe's
+# thread. sys.monitoring from 3.12 on, a trace function on that one thread before. Python 3.6 syntax.
+import _thread
+
+LEASE_MS = 5000  # without a word from the debugger for so long, it is gone
+WAIT_SECONDS = 0.2
+
+
+class Breakpoint(object):
+    def __init__(self, number, place, condition, temporary):
+        self.number = number
+        self.place = place
+        self.codes, line = parse_place(place)
+        self.line = line or first_statement(self.codes[0])
+        self.condition = condition
+        self.compiled = compile(condition, FILE_NAME, "eval") if condition else None
+        self.temporary = temporary
+        self.hits = 0
+
+    def text(self):
+        return "%d  %s%s%s  hits %d" % (
+            self.number,
+            self.place,
+            " if " + self.condition if self.condition else "",
+            " (temporary)" if self.temporary else "",
+            self.hits,
+        )
+
+
+class Debugger(object):
+    def __init__(self):
+        self.owner = None
+        self.state = "off"  # running, paused
+        self.ident = None
+        self.frame = None  # where it is paused
+        self.chosen = 0  # of its frames
+        self.reason = ""
+        self.breakpoints = {}
+        self.last_number = 0
+        self.catch = False
+        self.error = None  # the exception it stopped at
+        self.mode = None  # (word, frame, line) of what is under way
+        self.go_on = _thread.allocate_lock()
+        self.go_on.acquire()
+        self.max_pause = 600.0
+        self.commands = 0  # under way
+        self.backend = ByMonitoring(self) if monitoring is not None else ByTracing(self)
+
+    # ── on the job's thread ──
+
+    def line_reached(self, frame):
+        if self.state != "running" or frame.f_globals is globals():
+            return
+        reason = self.reason_to_stop(frame)
+        if reason:
+            self.pause(frame, reason)
+
+    def reason_to_stop(self, frame):
+        for point in list(self.breakpoints.values()):
+            if frame.f_lineno != point.line or not any(code is frame.f_code for code in point.codes):
+                continue
+            try:
+                wanted = point.compiled is None or eval(point.compiled, frame.f_globals, dict(frame.f_locals))
+            except Exception as error:
+                wanted = True
+                self.reason = "condition of breakpoint %d: %s" % (point.number, error)
+            if wanted:
+                point.hits += 1
+                if point.temporary:
+                    self.breakpoints.pop(point.number, None)
+                return "breakpoint %d" % point.number
+        if self.mode is None:
+            return ""
+        word, at, line = self.mode
+        if word in ("pause", "step"):
+            return word
+        if word == "next" and (frame is at or not self.under_way(at)):
+            return word
+        if word == "until" and frame is at and frame.f_lineno >= line:
+            return word
+        if word == "until" and not self.under_way(at):
+            return word
+        if word == "return" and not self.under_way(at):
+            return word
+        return ""
+
+    def under_way(self, frame):
+        current = sys._getframe()
+        while current is not None:
+            if current is frame:
+                return True
+            current = current.f_back
+        return False
+
+    def exception_raised(self, frame, error):
+        if self.state != "running" or not self.catch or frame.f_globals is globals():
+            return
+        if isinstance(error, (StopIteration, GeneratorExit)) or error is self.error:
+            return
+        self.error = error
+        self.pause(frame, "%s: %s" % (type(error).__name__, error))
+
+    def pause(self, frame, reason):
+        age = lease_age_ms  # the probe may leave meanwhile, and takes its functions along
+        self.go_on.acquire(False)
+        self.frame, self.chosen, self.reason, self.mode = frame, 0, reason, None
+        self.state = "paused"
+        begun = clock()
+        note_stop()
+        while self.state == "paused" and not self.go_on.acquire(True, WAIT_SECONDS):
+            gone = age() > LEASE_MS and not self.commands
+            late = self.max_pause and clock() - begun > self.max_pause
+            if gone or late:
+                self.detach()
+                break
+        self.frame = None
+
+    # ── on the probe's thread ──
+
+    def attach(self, owner, ident, max_pause):
+        if self.state != "off" and self.owner != owner and lease_age_ms() < LEASE_MS:
+            raise Refused("another debugger is at work in this process; there is room for one")
+        if self.state != "off":
+            self.detach()
+        self.owner, self.ident, self.max_pause = owner, ident, max_pause
+        self.state = "running"
+        self.error = None
+        self.interrupt()
+
+    def interrupt(self):
+        """Stops at the next line that the thread executes."""
+        if self.state == "running":
+            self.mode = ("pause", None, 0)
+            self.backend.follow()
+
+    def resume(self, mode):
+        self.mode = mode
+        self.state = "running"
+        self.backend.follow()
+        self.go_on.release()
+
+    def detach(self):
+        """The thread goes on and nothing of ours is left in it. From any thread."""
+        paused = self.state == "paused"
+        self.state, self.owner, self.mode, self.catch, self.error = "off", None, None, False, None
+        self.breakpoints.clear()
+        self.backend.stop()
+        if paused and _thread.get_ident() != self.ident:
+            self.go_on.release()
+
+    def add_breakpoint(self, place, condition, temporary):
+        self.last_number += 1
+        point = Breakpoint(self.last_number, place, condition, temporary)
+        self.breakpoints[point.number] = point
+        self.backend.follow()
+        return point
+
+    def frames(self):
+        """Of the paused thread, innermost first."""
+        frames, frame = [], self.frame
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.f_back
+        return frames
+
+    def chosen_frame(self):
+        frames = self.frames()
+        if self.state != "paused" or not frames:
+            raise Refused("the thread runs; `pause` stops it")
+        self.chosen = min(self.chosen, len(frames) - 1)
+        return frames[self.chosen]
+
+
+debuggers = []
+
+
+def debugger():
+    if not debuggers:
+        debuggers.append(Debugger())
+    return debuggers[0]
+
+
+def remove_debugger():
+    for each in debuggers:
+        each.detach()
+    del debuggers[:]
+
+
+leaving.append(remove_debugger)

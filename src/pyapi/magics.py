@@ -1,0 +1,145 @@
+# ruff: noqa: F821  session.py and show.py come before this file.
+# The %… helpers of a session. Each gets the session and the rest of its line and returns what is to be
+# printed. Runs in the target. Python 3.6 syntax, built-in modules only.
+MOST_VALUE = 200
+
+
+def where(frame):
+    return "%s (%s:%s)" % (frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno)
+
+
+def short(value):
+    try:
+        text = show(value)
+    except Exception as error:
+        text = "<repr() failed: %s: %s>" % (type(error).__name__, error)
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_VALUE else text[:MOST_VALUE] + "…"
+
+
+def thread_of(session):
+    if session.ident is None or session.ident not in sys._current_frames():
+        session.ident = find_thread("")
+        session.level = session.code = None
+    return session.ident
+
+
+def magic_bt(session, rest):
+    """the Python stacks of all threads, innermost frame first"""
+    lines = []
+    for ident, (tid, name) in sorted(thread_names().items(), key=lambda item: str(item[1])):
+        lines.append('Thread %s "%s"' % (tid or ident, name))
+        lines += ["    " + where(frame) for frame in stack_of(ident)]
+    return "\n".join(lines)
+
+
+def magic_threads(session, rest):
+    """the threads, with the number that %thread takes"""
+    chosen = thread_of(session)
+    lines = []
+    for ident, (tid, name) in sorted(thread_names().items(), key=lambda item: str(item[1])):
+        lines.append("%s %-8s %s" % ("*" if ident == chosen else " ", tid or ident, name))
+    return "\n".join(lines)
+
+
+def magic_thread(session, rest):
+    """%thread TID: the thread that %frame and %frames look at"""
+    session.ident = find_thread(rest)
+    session.level = session.code = None
+    return magic_frames(session, "")
+
+
+def magic_frames(session, rest):
+    """the frames of the thread, with the number that %frame takes"""
+    frames = stack_of(thread_of(session))
+    chosen = session.frame() if session.level is not None else None
+    return "\n".join(
+        "%s %2d  %s" % ("*" if frame is chosen else " ", number, where(frame))
+        for number, frame in enumerate(frames)
+    )
+
+
+def magic_frame(session, rest):
+    """%frame N: evaluate with the names of that frame; %frame off: no longer"""
+    thread_of(session)
+    if rest == "off":
+        session.level = session.code = None
+        return None
+    if not rest:
+        frame = session.frame()
+        return where(frame) if frame is not None else "no frame is chosen; %frames shows them"
+    if not rest.isdigit():
+        raise Refused("%frame takes a number or off; %frames shows the numbers")
+    return where(session.choose(int(rest)))
+
+
+def move(session, by):
+    thread_of(session)
+    if session.level is None:
+        return where(session.choose(0))
+    session.frame()
+    return where(session.choose(session.number() + by))
+
+
+def magic_up(session, rest):
+    """to the frame that called this one"""
+    return move(session, 1)
+
+
+def magic_down(session, rest):
+    """to the frame that this one called"""
+    return move(session, -1)
+
+
+def magic_locals(session, rest):
+    """the local variables of the chosen frame"""
+    frame = session.frame()
+    if frame is None:
+        raise Refused("no frame is chosen: %frame N chooses one, %frames shows them")
+    return "\n".join("%s = %s" % (name, short(value)) for name, value in sorted(dict(frame.f_locals).items()))
+
+
+def magic_who(session, rest):
+    """the names this session has made"""
+    lines = []
+    for name, value in sorted(session.names.items()):
+        if name not in ("_", "__builtins__"):
+            lines.append("%-16s %-16s %s" % (name, type(value).__name__, short(value)))
+    return "\n".join(lines) or "nothing yet; names of the job's __main__ can be used as they are"
+
+
+def magic_time(session, rest):
+    """%time CODE: how long it takes"""
+    time = sys.modules.get("time") or __import__("time")
+    begun, begun_cpu = time.time(), time.process_time()
+    value = run(rest, session.scope())
+    wall, cpu = time.time() - begun, time.process_time() - begun_cpu
+    text = "wall %.6f s; the whole process used %.6f s of CPU meanwhile" % (wall, cpu)
+    if value is None:
+        return text
+    session.names["_"] = value
+    return show(value) + "\n" + text
+
+
+def magic_main(session, rest):
+    """work in __main__ itself: names you set are the job's; %main off: no longer"""
+    session.in_main = rest != "off"
+    session.level = session.code = None
+    return "names you set now are %s" % ("the job's own" if session.in_main else "this session's")
+
+
+def magic_magics(session, rest):
+    """this list"""
+    lines = ["%%%-9s %s" % (name, MAGICS[name].__doc__) for name in sorted(MAGICS)]
+    lines += ["obj?       what it is; obj?? with its source", "!sql …     a question in SQL"]
+    return "\n".join(lines)
+
+
+MAGICS = {name[6:]: function for name, function in list(globals().items()) if name.startswith("magic_")}
+
+
+def magic(session, text):
+    word, _, rest = text.strip().partition(" ")
+    if word not in MAGICS:
+        raise Refused("there is no %%%s; %%magics lists all" % word)
+    return MAGICS[word](session, rest.strip())

@@ -1,0 +1,122 @@
+# ruff: noqa: F821  session.py comes before this file.
+# How a session shows values and explains objects. Runs in the target. Python 3.6 syntax, built-in
+# modules only.
+SMALL_TENSOR = 64  # elements that are simply printed
+MEASURED_TENSOR = 4000000  # elements whose smallest and largest are looked for
+MOST_SOURCE_LINES = 400
+
+
+def is_tensor(value):
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def show(value):
+    """As repr(), but a large tensor is described, and one on a device is not waited for."""
+    if is_tensor(value):
+        return show_tensor(value)
+    if type(value) in (list, tuple) and 0 < len(value) <= 100 and any(is_tensor(item) for item in value):
+        inner = ",\n ".join(show_tensor(item) if is_tensor(item) else repr(item) for item in value)
+        return "[%s]" % inner if type(value) is list else "(%s)" % inner
+    return repr(value)
+
+
+def show_tensor(tensor):
+    device = str(tensor.device)
+    count = tensor.numel()
+    if device == "cpu" and count <= SMALL_TENSOR:
+        return repr(tensor)
+    text = "tensor(shape=%s, dtype=%s, device=%s" % (list(tensor.shape), tensor.dtype, device)
+    if tensor.requires_grad:
+        text += ", requires_grad=True"
+    if device != "cpu":
+        return text + ")  # values stay on the device; print() fetches them"
+    try:
+        if count <= MEASURED_TENSOR and tensor.layout is sys.modules["torch"].strided:
+            flat = tensor.detach()
+            if not flat.dtype.is_complex:
+                text += ", min=%.6g, max=%.6g" % (flat.min().item(), flat.max().item())
+                text += ", mean=%.6g" % flat.double().mean().item()
+    except Exception:
+        pass
+    return text + ")"
+
+
+# ── obj? and obj?? ───────────────────────────────────────────────────────────────────────────
+
+
+def signature(code):
+    """The arguments of a function as its code has them; defaults are only counted."""
+    names = list(code.co_varnames)
+    count = code.co_argcount
+    positional_only = getattr(code, "co_posonlyargcount", 0)
+    keywords = names[count : count + code.co_kwonlyargcount]
+    rest = names[count + code.co_kwonlyargcount :]
+    parts = names[:count]
+    if positional_only:
+        parts.insert(positional_only, "/")
+    if code.co_flags & 0x04:
+        parts.append("*" + rest.pop(0))
+    elif keywords:
+        parts.append("*")
+    parts += keywords
+    if code.co_flags & 0x08:
+        parts.append("**" + rest.pop(0))
+    return "(%s)" % ", ".join(parts)
+
+
+def source_of(code):
+    """The lines of a function in its file: until something stands as far to the left as its def."""
+    lines = []
+    in_body = False
+    try:
+        with open(code.co_filename, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number < code.co_firstlineno:
+                    continue
+                text = line.decode("utf-8", "replace").rstrip()
+                word = text.lstrip()
+                indent = len(text) - len(word)
+                if not lines:
+                    margin = indent
+                if in_body and word and indent <= margin and not word.startswith((")", "#")):
+                    break
+                if len(lines) >= MOST_SOURCE_LINES:
+                    break
+                lines.append(text)
+                in_body = in_body or word.startswith(("def ", "async def ", "class ")) or "lambda" in word
+    except (OSError, ValueError):
+        return None
+    return "\n".join(lines).rstrip()
+
+
+def explain(session, name, with_source):
+    if not name:
+        return magic(session, "magics")
+    value = eval(compile(name, FILE_NAME, "eval"), session.scope())
+    kind = type(value)
+    rows = [("Type", "%s.%s" % (kind.__module__, kind.__qualname__))]
+    try:
+        text = show(value)
+        rows.append(("Value", text if len(text) < 500 else text[:500] + "…"))
+    except Exception as error:
+        rows.append(("Value", "repr() failed: %s" % error))
+    function = getattr(value, "__init__", None) if isinstance(value, type) else value
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is not None:
+        rows.append(("Signature", name + signature(code)))
+        rows.append(("File", "%s:%d" % (code.co_filename, code.co_firstlineno)))
+    elif isinstance(getattr(value, "__file__", None), str):
+        rows.append(("File", value.__file__))
+    if hasattr(kind, "__len__"):
+        try:
+            rows.append(("Length", str(len(value))))
+        except Exception:
+            pass
+    text = "\n".join("%-10s %s" % (title + ":", content) for title, content in rows)
+    source = source_of(code) if with_source and code is not None else None
+    if source:
+        return text + "\nSource:\n" + source
+    doc = getattr(value, "__doc__", None)
+    return text + "\nDoc:\n" + doc.strip() if isinstance(doc, str) and doc.strip() else text

@@ -1,0 +1,30 @@
+#include "pyapi/talk.h"
+
+#include "pyapi/codes_source.h"
+#include "pyapi/complete_source.h"
+#include "pyapi/debug_events_source.h"
+#include "pyapi/debug_questions_source.h"
+#include "pyapi/debug_words_source.h"
+#include "pyapi/debugger_source.h"
+#include "pyapi/magics_source.h"
+#include "pyapi/monitoring_source.h"
+#include "pyapi/rewrite_source.h"
+#include "pyapi/run_source.h"
+#include "pyapi/script_source.h"
+#include "pyapi/show_source.h"
+#include "pyapi/talk_functions.h"
+#include "pyapi/watch_source.h"
+
+namespace probing::pyapi {
+
+bool AddTalk(const PythonApi& api, PyObject* names) {
+  if (!AddTalkFunctions(api, names)) return false;
+  for (const char* source : {kShowSource, kCompleteSource, kMagicsSource, kCodesSource, kWatchSource,
+                             kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource,
+                             kDebugWordsSource, kDebugQuestionsSource, kScriptSource}) {
+    if (!RunSource(api, source, names)) return false;
+  }
+  return true;
+}
+
+}  // namespace probing::pyapi

@@ -1,0 +1,169 @@
+"""`probing debug log`, `watch` and `trace`: values at a line, without stopping, gone after eject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from harness import TARGETS, Cli, Target, pythons, version_of, wait_until
+
+StartTarget = Callable[..., Target]
+SOURCE = (TARGETS / "target_training.py").read_text().splitlines()
+UPDATE_LINE = 1 + next(i for i, line in enumerate(SOURCE) if "# the update" in line)
+VERSIONS = [python for python in pythons() if version_of(python) >= (3, 7) and not python.endswith("t")]
+
+
+@pytest.fixture
+def training(probing: Cli, target: StartTarget) -> Callable[..., Target]:
+    def start(python: str | None = None) -> Target:
+        job = target("training", python=python) if python else target("training")
+        probing("-t", job.pid, "inject").expect(0)
+        return job
+
+    return start
+
+
+def rows(probing: Cli, job: Target, columns: str = "expression, value", where: str = "") -> list[dict]:
+    sql = f"SELECT {columns} FROM python.logpoints {where} ORDER BY timestamp"
+    return probing("-t", job.pid, "query", "--json", sql).expect(0).json
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_values_at_a_line_that_runs_now(probing: Cli, training: Callable[..., Target], python: str) -> None:
+    """train() is called once and never returns: the call under way is what is looked at."""
+    job = training(python)
+    place = f"target_training.py:{UPDATE_LINE}"
+    probing("-t", job.pid, "debug", "log", place, "lr, step * 0, nonsense").expect(0)
+    wait_until(lambda: len(rows(probing, job)) >= 6, 20, "rows come")
+    found = {row["expression"]: row["value"] for row in rows(probing, job)}
+    assert found["lr"] == "0.001"
+    assert found["step * 0"] == "0"
+    assert found["nonsense"] == "NameError: name 'nonsense' is not defined"
+    first = rows(probing, job, "lineno, func, file, tid")[0]
+    assert (first["lineno"], first["func"], first["tid"]) == (UPDATE_LINE, "train", job.pid)
+    assert first["file"].endswith("target_training.py")
+    probing("-t", job.pid, "eject").expect(0)
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_values_in_a_function_that_is_called_again(
+    probing: Cli, training: Callable[..., Target], python: str
+) -> None:
+    job = training(python)
+    line = 1 + next(i for i, text in enumerate(SOURCE) if "return y" in text)
+    place = f"target_training.py:{line}"
+    answer = probing(
+        "-t", job.pid, "debug", "log", place, "self.weight, (x, 1)", "--if", "x > 0", "--max", "4"
+    )
+    answer.expect(0)
+    wait_until(lambda: len(rows(probing, job)) == 4, 20, "as many rows as wanted")
+    assert rows(probing, job)[1] == {"expression": "(x, 1)", "value": "(1.0, 1)"}
+    wait_until(lambda: "no points" in probing("-t", job.pid, "debug", "points").expect(0).stdout, 10)
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_arguments_and_what_is_returned_are_watched(
+    probing: Cli, training: Callable[..., Target], python: str
+) -> None:
+    job = training(python)
+    probing("-t", job.pid, "debug", "watch", "Model.forward", "--return", "--locals", "y").expect(0)
+    probing("-t", job.pid, "debug", "watch", "update", "--args").expect(0)
+    wait_until(lambda: {row["expression"] for row in rows(probing, job)} == {"return", "y", "args"}, 20)
+    last = rows(probing, job, where="WHERE expression = 'args'")[-1]
+    assert "lr=0.001" in last["value"]
+    assert "gradient=1.0" in last["value"]
+    listed = probing("-t", job.pid, "debug", "points").expect(0).stdout
+    assert "Model.forward" in listed and "update" in listed
+    assert probing("-t", job.pid, "debug", "remove", "all").expect(0).stdout == "removed: 1, 2\n"
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_a_call_is_traced_as_a_tree(probing: Cli, training: Callable[..., Target], python: str) -> None:
+    job = training(python)
+    probing("-t", job.pid, "debug", "trace", "update").expect(0)
+    wait_until(lambda: rows(probing, job), 20, "one call was traced")
+    assert rows(probing, job)[0]["expression"] == "trace"
+    assert rows(probing, job)[0]["value"].startswith("update 0.")
+    job.expect_progress("steps")
+
+
+def test_a_rate_is_kept(probing: Cli, training: Callable[..., Target]) -> None:
+    job = training()
+    place = f"target_training.py:{UPDATE_LINE}"
+    probing("-t", job.pid, "debug", "log", place, "step", "--rate", "5").expect(0)
+    before = job.report()["steps"]
+    wait_until(lambda: len(rows(probing, job)) >= 2, 20, "rows come")
+    steps = [int(row["value"]) for row in rows(probing, job)]
+    assert steps[1] - steps[0] > 5, "lines that ran between two rows"
+    assert job.report()["steps"] > before
+
+
+def test_what_cannot_be_watched_is_said(probing: Cli, training: Callable[..., Target]) -> None:
+    job = training()
+    for words, reason in [
+        (("log", "nowhere.py:3", "x"), "no function of nowhere.py is loaded"),
+        (("log", "target_training.py:5000", "x"), "has no code; the nearest"),
+        (("watch", "no_such_function"), "no function no_such_function"),
+        (("remove", "7"), "there is no point 7"),
+    ]:
+        answer = probing("-t", job.pid, "debug", *words)
+        assert answer.code == 1
+        assert reason in answer.stderr
+    assert probing("-t", job.pid, "debug", "log", "x.py:1").code == 2
+    assert probing("-t", job.pid, "debug", "nonsense").code == 2
+
+
+def test_points_are_gone_after_eject(probing: Cli, training: Callable[..., Target]) -> None:
+    job = training()
+    probing("-t", job.pid, "debug", "log", f"target_training.py:{UPDATE_LINE}", "step").expect(0)
+    probing("-t", job.pid, "debug", "watch", "update").expect(0)
+    wait_until(lambda: rows(probing, job), 20, "rows come")
+    probing("-t", job.pid, "eject").expect(0)
+    assert "libprobing" not in Path(f"/proc/{job.pid}/maps").read_text()
+    job.expect_progress("steps")
+
+
+# ── scripts and frames ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_script_is_kept_apart_from_the_job(
+    probing: Cli, training: Callable[..., Target], tmp_path: Path
+) -> None:
+    script = tmp_path / "check.py"
+    script.write_text("import colorsys\nprint('hello', argv[1], main.__name__, __name__)\nleft_behind = 1\n")
+    job = training()
+    answer = probing("-t", job.pid, "script", script, "one").expect(0)
+    assert answer.stdout == "hello one __main__ __probing_script__\n"
+    check = "import sys; [name in sys.modules for name in ('colorsys', 'check')], 'left_behind' in globals()"
+    assert probing("-t", job.pid, "eval", check).expect(0).stdout == "([False, False], False)\n"
+    script.write_text("while True:\n    pass\n")
+    assert probing("-t", job.pid, "script", script, "--timeout", "1").code == 5
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_eval_reads_and_changes_the_names_of_a_frame(
+    probing: Cli, training: Callable[..., Target], python: str
+) -> None:
+    job = training(python)
+
+    def in_train(code: str) -> str:
+        """In the frame of train(), which is the innermost one or the one that called it."""
+        for number in range(3):
+            answer = probing("-t", job.pid, "eval", "--frame", number, code)
+            if answer.code == 0:
+                return answer.stdout
+        raise AssertionError(answer)
+
+    assert in_train("lr if gradient else None") == "0.001\n"
+    in_train("loss; lr = 0.25")
+    wait_until(lambda: job.report()["rate"] == 250, 10, "the loop has the new value")
+    answer = probing("-t", job.pid, "eval", "--frame", 99, "1")
+    assert answer.code == 1 and "there is no frame 99" in answer.stderr
+    answer = probing("-t", job.pid, "eval", "--thread", 1, "1")
+    assert answer.code == 1 and "no thread 1 runs Python code here" in answer.stderr
+    job.expect_progress("steps")

@@ -1,0 +1,193 @@
+"""`probing repl` through a real pseudo-terminal: Python's prompt inside of a running process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from harness import Cli, Target, wait_until
+from terminal import Terminal
+
+StartTarget = Callable[..., Target]
+OpenRepl = Callable[..., Terminal]
+PROMPT = r">>> "
+
+
+@pytest.fixture
+def repl(probing: Cli, tmp_path: Path) -> Iterator[OpenRepl]:
+    """Opens sessions; repl(target) waits for the first prompt."""
+    opened: list[Terminal] = []
+
+    def open_one(target: Target, *arguments: object) -> Terminal:
+        opened.append(Terminal("-t", target.pid, "repl", *arguments, XDG_STATE_HOME=str(tmp_path)))
+        opened[-1].expect(PROMPT)
+        return opened[-1]
+
+    yield open_one
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.fixture
+def busy(probing: Cli, target: StartTarget) -> Target:
+    busy = target("busy")
+    probing("-t", busy.pid, "inject").expect(0)
+    return busy
+
+
+def test_values_names_and_the_last_value(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("1 + 1", r"2\n>>> ")
+    session.ask("_ * 21", r"42\n>>> ")
+    session.ask("mine = 'a' * 3", PROMPT)
+    session.ask("mine", "'aaa'")
+    session.ask("MASK == (1 << 64) - 1", "True")  # the job's own
+    session.send("\x04")
+    assert session.wait() == 0
+    busy.expect_progress()
+
+
+def test_a_block_is_typed_line_by_line(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("for i in range(3):", r"\.\.\. ")
+    session.send("print('line', i)\r")
+    session.expect(r"\.\.\. ")
+    session.send("\r")
+    session.expect("line 0\nline 1\nline 2\n>>> ")
+
+
+def test_pasted_lines_are_one_block(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.send("\x1b[200~def twice(x):\n\treturn 2 * x\n\nprint(twice(21))\n\x1b[201~\r")
+    session.expect(r"\n42\n>>> ")
+
+
+def test_names_are_completed_in_the_target(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.send("MAS\t")
+    session.expect("MASK")
+    session.send(".bit_l\t")
+    session.expect("bit_length")
+    session.send("()\r")
+    session.expect(r"\n64\n>>> ")
+    session.ask("table = {'alpha': 1, 'beta': 2}", PROMPT)
+    session.send("table['al\t")
+    session.expect(r"table\['alpha'\]")
+    session.send("\r")
+    session.expect(r"\n1\n>>> ")
+
+
+def test_control_c_interrupts_the_evaluation_and_not_the_session(
+    busy: Target, repl: OpenRepl, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    session = repl(busy)
+    session.ask("kept = 7", PROMPT)
+    session.send(f"open({str(begun)!r}, 'w').close() or [None for _ in iter(int, 1)]\r")
+    wait_until(begun.exists, 20, "it is evaluated")
+    session.send("\x03")
+    session.expect("KeyboardInterrupt")
+    session.expect(PROMPT)
+    session.ask("kept", "7")
+    busy.expect_progress()
+
+
+def test_helpers_answer(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("%magics", r"%frames.*!sql")
+    session.ask("%bt", r"Thread .*train \(.*target_busy\.py")
+    session.ask("x = 1", PROMPT)
+    session.ask("%who", r"x +int +1")
+    session.ask("block?", r"Signature: +block\(seed\)")
+    session.ask("block??", r"x = seed")
+    session.ask("%time sum(range(10))", r"45\nwall 0\.\d+ s")
+    session.ask("!sql SELECT 40 + 2 AS answer", r"answer.*42")
+    session.ask("%nonsense", r"there is no %nonsense")
+
+
+def test_a_frame_is_chosen_and_its_locals_are_read(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("%frames", r"train \(.*<module> \(")
+    frames = session.seen
+    outermost = frames.rindex("<module> (")
+    number = int(frames[:outermost].rsplit("\n", 1)[1].strip(" *").split()[0])
+    session.ask(f"%frame {number}", r"<module>")
+    session.ask("%down", r"train \(")
+    session.ask("expected == block(1)", "True")
+    session.ask("%locals", r"step = \d+")
+    session.ask("%frame off", PROMPT)
+    session.ask("expected", r"NameError")
+
+
+def test_errors_leave_the_session_alive(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("1 +", "SyntaxError")
+    session.ask("raise SystemExit(3)", "SystemExit: 3")
+    session.ask("def deep(): return deep()", r"\.\.\. ")
+    session.send("\r")
+    session.expect(PROMPT)
+    session.ask("deep()", "RecursionError")
+    session.ask("class Odd:", r"\.\.\. ")
+    session.send("def __repr__(self): raise ValueError('no text')\r")
+    session.expect(r"\.\.\. ")
+    session.send("\r")
+    session.expect(PROMPT)
+    session.ask("Odd()", "ValueError: no text")
+    session.ask("os._exit(1)", r"may end the job.*\[y/N\] ")
+    session.send("n\r")
+    session.expect("not run")
+    session.ask("2 + 2", r"4\n>>> ")
+    busy.expect_progress()
+
+
+def test_sessions_have_names_of_their_own(busy: Target, repl: OpenRepl) -> None:
+    sessions = [repl(busy) for _ in range(3)]
+    for number, session in enumerate(sessions):
+        session.ask(f"mine = {number}", PROMPT)
+    for number, session in enumerate(sessions):
+        session.ask("mine", rf"{number}\n>>> ")
+    sessions[0].ask("%main", "the job's own")
+    sessions[0].ask("everybodys = 5", PROMPT)
+    sessions[1].ask("everybodys", "5")
+
+
+def test_a_named_session_can_be_come_back_to(busy: Target, repl: OpenRepl) -> None:
+    first = repl(busy, "--session", "mine")
+    first.ask("kept = 'still here'", PROMPT)
+    first.kill()
+    repl(busy, "--session", "mine").ask("kept", "'still here'")
+
+
+def test_history_is_kept_across_sessions(busy: Target, repl: OpenRepl) -> None:
+    first = repl(busy)
+    first.ask("11 * 11", "121")
+    first.send("\x04")
+    first.wait()
+    second = repl(busy)
+    second.send("\x1b[A\r")
+    second.expect(r"11 \* 11\n121")
+
+
+def test_lines_from_a_pipe_need_no_terminal(probing: Cli, busy: Target) -> None:
+    answer = probing("-t", busy.pid, "repl", stdin="x = 20\nfor i in range(2):\n  x += 11\n\nx\n")
+    assert answer.expect(0).stdout == "42\n"
+
+
+def test_the_job_sees_nothing_of_what_is_printed(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("print('for the session')", "for the session\n>>> ")
+    session.ask("import sys; sys.stderr.write('as well\\n')", "as well")
+    busy.expect_unharmed()
+    busy.kill()
+    assert busy.process.stdout is not None
+
+
+def test_a_gil_that_does_not_come_is_said_with_its_holder(probing: Cli, target: StartTarget) -> None:
+    stuck = target("gil_held")
+    wait_until(lambda: stuck.report()["held"], 5, "the GIL is taken")
+    probing("-t", stuck.pid, "inject").expect(0)
+    answer = probing("-t", stuck.pid, "repl", stdin="1 + 1\n")
+    assert answer.code == 5, answer
+    assert "holds the GIL" in answer.stderr
+    assert "hold" in answer.stderr

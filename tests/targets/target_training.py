@@ -1,0 +1,49 @@
+"""A training loop without a framework: what a debugger stops in, and what log points look at.
+
+The learning rate decides what the loss becomes, so that a changed one shows in the counters. Python 3.6.
+"""
+
+import threading
+import time
+
+from report import Report
+
+
+class Model:
+    def __init__(self):
+        self.weight = 10.0
+
+    def forward(self, x):
+        y = self.weight * x
+        return y
+
+
+def update(model, gradient, lr):
+    model.weight -= lr * gradient
+
+
+def train(report):
+    model = Model()
+    lr = 0.001
+    step = 0
+    while True:
+        step += 1
+        loss = abs(model.forward(1.0))
+        gradient = 1.0 if model.weight > 0 else -1.0
+        update(model, gradient, lr)  # the update
+        report["steps"] = step
+        report["rate"] = int(lr * 1000)
+        report["loss"] = int(loss * 1000)
+        time.sleep(0.001)
+
+
+def other(report):
+    while True:
+        report["others"] += 1
+        time.sleep(0.001)
+
+
+report = Report("steps", "rate", "loss", "others")
+threading.Thread(target=other, args=(report,), name="other", daemon=True).start()
+report.ready()
+train(report)
