@@ -48,7 +48,13 @@ heading "Ask in SQL: stacks, /proc, what was recorded"
 show -t "$job" query "SELECT thread_name, func, lineno, state FROM python.stacks WHERE depth = 0"
 show -t "$job" query "SELECT name, threads, cpu_percent, rss / 1048576 AS rss_mb FROM system.process"
 
-# The web page's address joins here when there is one.
+heading "Look at it: stacks, flame graphs, training, SQL in a browser"
+port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+show serve --listen "127.0.0.1:$port" --background
+if [[ -t 0 && -t 1 ]]; then
+  read -r -p "The job goes on as long as you look. Enter leaves it: " _
+fi
+"$bin/probing" serve --listen "127.0.0.1:$port" --close > /dev/null
 
 heading "Leave it as it was found"
 show -t "$job" eject
