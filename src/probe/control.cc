@@ -390,7 +390,7 @@ void Control::LookAfterHooks() {
 void Control::LookAfterMemory() {
   const std::string_view wanted = settings_.Get("probing.python.hooks");
   if (leaving_ || wanted.find("memory") == std::string_view::npos ||
-      !pyapi::Hooks::Run(std::string(wanted))) {
+      !pyapi::Hooks::Run(HooksOf(settings_))) {
     next_memory_.reset();
     return;
   }

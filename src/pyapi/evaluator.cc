@@ -72,6 +72,7 @@ Result<void> Evaluator::Start(Work work) {
   wants_hooks_.store(work.kind == Work::Kind::kHooks && !work.text.empty() && work.text != "none");
   work_ = std::move(work);
   result_ = Evaluation{};
+  stop_before_it_begins_ = false;  // nobody is there yet who could set it
   started_ns_ = MonotonicNs();
   state_.store(State::kWaiting);
   auto started = StartQuietThread(&RunThread, this, kEvalStackBytes, "probing-eval");
@@ -193,8 +194,13 @@ bool Evaluator::PrepareTalk() {
 PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second,
                                        PyObject* third) {
   PyObject* callable = api_->PyDict_GetItemString(helpers_, function);
+  bool was_interrupted = false;
   {
     const std::lock_guard lock(interruptible_mutex_);
+    if (stop_before_it_begins_) {
+      result_.interrupted = true;
+      return nullptr;
+    }
     interruptible_ = true;
     interruptible_thread_ = static_cast<unsigned long>(pthread_self());
   }
@@ -203,12 +209,12 @@ PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, Py
     // From here on nobody may interrupt this thread any more; what is under way is taken back.
     const std::lock_guard lock(interruptible_mutex_);
     interruptible_ = false;
-    // This leaves the interpreter looking for an asynchronous exception, which gets us the GIL sooner the
-    // next time. Where a thread is traced it has to stop looking: a traced call would not return on 3.11.
-    PyObject* none_or_one = ThreadsAreTraced() ? *api_->PyExc_KeyboardInterrupt : nullptr;
-    api_->PyThreadState_SetAsyncExc(interruptible_thread_, none_or_one);
+    // It may have arrived or not. Only one that arrives leaves the interpreter as it was.
+    was_interrupted = result_.interrupted;
+    if (was_interrupted)
+      api_->PyThreadState_SetAsyncExc(interruptible_thread_, *api_->PyExc_KeyboardInterrupt);
   }
-  if (ThreadsAreTraced()) {
+  if (was_interrupted) {
     api_->PyErr_Clear();
     PyObject* settle = api_->PyDict_GetItemString(helpers_, "settle");
     PyObject* settled = api_->PyObject_CallFunctionObjArgs(settle, nullptr);  // raises, and that was it
@@ -282,6 +288,8 @@ void* Evaluator::InterruptThread(void* self) {
   {
     const Gil gil(*evaluator->api_);
     const std::lock_guard lock(evaluator->interruptible_mutex_);
+    // Preparations take milliseconds the first time.
+    if (!evaluator->interruptible_) evaluator->stop_before_it_begins_ = true;
     if (gil && evaluator->interruptible_) {
       evaluator->result_.interrupted = true;
       evaluator->api_->PyThreadState_SetAsyncExc(evaluator->interruptible_thread_,

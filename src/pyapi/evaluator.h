@@ -111,6 +111,7 @@ class Evaluator {
   // there is one.
   std::mutex interruptible_mutex_;
   bool interruptible_ = false;
+  bool stop_before_it_begins_ = false;
   unsigned long interruptible_thread_ = 0;
   std::optional<pthread_t> interrupter_;
   std::atomic<bool> interrupter_done_{false};

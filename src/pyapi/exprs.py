@@ -8,7 +8,7 @@
 import sys
 import time
 
-MOST_FRAMES = 200
+MOST_WATCHED_FRAMES = 200
 MOST_VALUE = 1000  # characters
 MOST_ROWS = 500  # of python.variables in a second
 OPTIMIZED = 1  # of co_flags: a function, whose f_locals is a copy
@@ -76,7 +76,7 @@ class Exprs(object):
 
     def on_step(self, step):
         frame = sys._getframe(1)
-        for _ in range(MOST_FRAMES):
+        for _ in range(MOST_WATCHED_FRAMES):
             if frame is None:
                 return
             name = frame.f_code.co_name

@@ -1,16 +1,17 @@
 #include "pyapi/gil.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 
 namespace probing::pyapi {
 namespace {
 
-constexpr int kFirstWithInterpreterArgument = 309;  // of _PyEval_SignalReceived
 constexpr timespec kLongestYield{0, 2'000'000};
 
 std::atomic<bool> pending{false};     // a call is queued in the interpreter
@@ -18,6 +19,7 @@ std::atomic<int> waiting{0};          // threads of ours that want the GIL
 std::atomic<std::uint32_t> taken{0};  // counts how often one got it
 std::atomic<int> inside{0};           // threads of ours that have asked and are not through
 std::atomic<bool> closing{false};     // Python is on its way out
+std::atomic<std::atomic<int>*> breaker{nullptr};  // see LearnBreaker()
 
 // Runs on the main thread, with the GIL. No allocation, no lock.
 int YieldGil(void* argument) {
@@ -41,12 +43,40 @@ void Queue(const PythonApi& api, int (*function)(void*)) {
     return;
   }
   // From 3.9 to 3.12 a call queued by another thread is noticed only when something else makes
-  // the main thread look, and any thread that takes the GIL makes it look away again. This says
-  // "a signal may have arrived", which the main thread finds to be untrue.
-  if (api._PyEval_SignalReceived == nullptr || api.PyInterpreterState_Main == nullptr) return;
-  if (api.VersionNumber() >= kFirstWithInterpreterArgument) {
-    api._PyEval_SignalReceived(api.PyInterpreterState_Main());
+  // the main thread look: this.
+  if (std::atomic<int>* flag = breaker.load()) flag->store(1);
+}
+
+// Finds the flag that makes the interpreter look whether there is something to do besides running
+// bytecode; 3.9 to 3.12 have it at a different place each and no function to set it. With the GIL,
+// PyThreadState_SetAsyncExc sets it, and behind it one that says why. Both are put back: the second
+// would stay for ever, because there is no exception whose arrival clears it; every jump of the job
+// would look, and on 3.11 a traced call would never begin.
+void LearnBreaker(const PythonApi& api) {
+  constexpr int kFirst = 309;
+  constexpr int kLast = 312;
+  constexpr std::size_t kWords = 256;  // of the interpreter's state, where both are near its beginning
+  constexpr std::size_t kMostBetween = 16;
+  if (breaker.load() != nullptr || api.VersionNumber() < kFirst || api.VersionNumber() > kLast ||
+      api.PyInterpreterState_Main == nullptr) {
+    return;
   }
+  auto* words = reinterpret_cast<std::atomic<int>*>(api.PyInterpreterState_Main());
+  std::array<int, kWords> before;
+  for (std::size_t i = 0; i < kWords; ++i) before[i] = words[i].load(std::memory_order_relaxed);
+  if (api.PyThreadState_SetAsyncExc(static_cast<unsigned long>(pthread_self()), nullptr) != 1) return;
+  std::array<std::size_t, kWords> set;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < kWords; ++i) {
+    if (before[i] == 0 && words[i].load(std::memory_order_relaxed) == 1) set[count++] = i;
+  }
+  if (count == 0) return;
+  words[set[count - 1]].store(0);
+  // Alone when the flag was set already, and three when another thread asked for the GIL just now.
+  const std::size_t distance = set[count - 1] - set[0];
+  if (count < 2 || count > 3 || distance > kMostBetween) return;
+  words[set[0]].store(0);
+  breaker.store(&words[set[0]]);
 }
 
 // Runs on the main thread of a Python 3.6 that never had a second thread.
@@ -80,6 +110,7 @@ Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
   if (manner == Manner::kSoon) Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
   taken_ = true;
+  LearnBreaker(api);
   waiting.fetch_sub(1);
   taken.fetch_add(1);
   syscall(SYS_futex, &taken, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);

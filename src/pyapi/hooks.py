@@ -236,7 +236,7 @@ def find_loggers():
 MOST_BLOCKS = 200000  # counting the objects of a larger heap would hold the job for milliseconds
 
 
-def gpu_memory():
+def memory_of_gpus():
     """What the framework says, if it is there and uses a GPU already: (allocated, reserved)."""
     cuda = sys.modules.get("torch.cuda")
     if cuda is None or not vars(cuda).get("_initialized"):
@@ -256,7 +256,7 @@ def memory_counts():
     few = blocks is not None and blocks <= MOST_BLOCKS
     objects = len(gc.get_objects()) if few else None
     try:
-        allocated, reserved = gpu_memory()
+        allocated, reserved = memory_of_gpus()
     except Exception:
         allocated, reserved = None, None
     return (blocks,) + gc.get_count() + (objects, allocated, reserved)

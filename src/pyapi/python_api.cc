@@ -153,7 +153,6 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(_Py_IsFinalizing);
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);
-  PROBING_OPTIONAL(_PyEval_SignalReceived);
   PROBING_OPTIONAL(PyFunction_SetVectorcall);
   PROBING_OPTIONAL(PyFrame_LocalsToFast);
   PROBING_OPTIONAL(PyThreadState_Swap);

@@ -97,7 +97,6 @@ struct PythonApi {
   int (*_Py_IsFinalizing)();              // 3.7–3.12
   int (*Py_IsFinalizing)();               // 3.13+
   void* (*PyInterpreterState_Main)();     // 3.7+
-  void (*_PyEval_SignalReceived)(void*);  // up to 3.12; takes no argument before 3.9
   void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
   void (*PyFrame_LocalsToFast)(PyObject* frame, int clear);                // does something up to 3.12
   PyThreadState* (*PyThreadState_Swap)(PyThreadState* state);              // for tracing, up to 3.11

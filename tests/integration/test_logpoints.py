@@ -153,11 +153,15 @@ def test_eval_reads_and_changes_the_names_of_a_frame(
 
     def in_train(code: str) -> str:
         """In the frame of train(), which is the innermost one or the one that called it."""
-        for number in range(3):
-            answer = probing("-t", job.pid, "eval", "--frame", number, code)
-            if answer.code == 0:
-                return answer.stdout
-        raise AssertionError(answer)
+
+        def attempt() -> str:
+            for number in range(3):  # it may be somewhere else each time
+                answer = probing("-t", job.pid, "eval", "--frame", number, code)
+                if answer.code == 0:
+                    return answer.stdout
+            return ""
+
+        return wait_until(attempt, what="train() was found")
 
     assert in_train("lr if gradient else None") == "0.001\n"
     in_train("loss; lr = 0.25")
