@@ -389,8 +389,7 @@ void Control::LookAfterHooks() {
 // Adds a row to python.memory now and then. It waits for the hooks, whose setting names it.
 void Control::LookAfterMemory() {
   const std::string_view wanted = settings_.Get("probing.python.hooks");
-  if (leaving_ || wanted.find("memory") == std::string_view::npos ||
-      !pyapi::Hooks::Run(HooksOf(settings_))) {
+  if (leaving_ || wanted.find("memory") == std::string_view::npos || !pyapi::Hooks::Run(HooksOf(settings_))) {
     next_memory_.reset();
     return;
   }

@@ -14,11 +14,11 @@ namespace {
 
 constexpr timespec kLongestYield{0, 2'000'000};
 
-std::atomic<bool> pending{false};     // a call is queued in the interpreter
-std::atomic<int> waiting{0};          // threads of ours that want the GIL
-std::atomic<std::uint32_t> taken{0};  // counts how often one got it
-std::atomic<int> inside{0};           // threads of ours that have asked and are not through
-std::atomic<bool> closing{false};     // Python is on its way out
+std::atomic<bool> pending{false};                 // a call is queued in the interpreter
+std::atomic<int> waiting{0};                      // threads of ours that want the GIL
+std::atomic<std::uint32_t> taken{0};              // counts how often one got it
+std::atomic<int> inside{0};                       // threads of ours that have asked and are not through
+std::atomic<bool> closing{false};                 // Python is on its way out
 std::atomic<std::atomic<int>*> breaker{nullptr};  // see LearnBreaker()
 
 // Runs on the main thread, with the GIL. No allocation, no lock.

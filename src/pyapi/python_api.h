@@ -92,11 +92,11 @@ struct PythonApi {
   PyObject* _Py_FalseStruct;
 
   // Optional.
-  int (*PyEval_ThreadsInitialized)();     // needed up to 3.6
-  void (*PyEval_InitThreads)();           // needed up to 3.6
-  int (*_Py_IsFinalizing)();              // 3.7–3.12
-  int (*Py_IsFinalizing)();               // 3.13+
-  void* (*PyInterpreterState_Main)();     // 3.7+
+  int (*PyEval_ThreadsInitialized)();                                      // needed up to 3.6
+  void (*PyEval_InitThreads)();                                            // needed up to 3.6
+  int (*_Py_IsFinalizing)();                                               // 3.7–3.12
+  int (*Py_IsFinalizing)();                                                // 3.13+
+  void* (*PyInterpreterState_Main)();                                      // 3.7+
   void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
   void (*PyFrame_LocalsToFast)(PyObject* frame, int clear);                // does something up to 3.12
   PyThreadState* (*PyThreadState_Swap)(PyThreadState* state);              // for tracing, up to 3.11
