@@ -27,7 +27,7 @@ constexpr char kStyle[] =
     "text{font:11px ui-monospace,DejaVu Sans Mono,Menlo,Consolas,monospace;fill:#111}"
     "svg{background:#fff}.page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover "
     "rect{stroke:#111;stroke-width:1}"
-    ".caller{opacity:.45}.f.hit rect{fill:#d946ef}"
+    ".f text{pointer-events:none}.caller{opacity:.45}.f.hit rect{fill:#d946ef}"
     ".button{cursor:pointer;fill:#0b5fd0;text-decoration:underline}"
     "@media(prefers-color-scheme:dark){text{fill:#eee}svg{background:#17181a}.page{fill:#17181a}.quiet{fill:#"
     "aaa}"

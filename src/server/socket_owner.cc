@@ -16,6 +16,7 @@ namespace probing::server {
 namespace {
 
 constexpr timeval kPatience{0, 200'000};
+constexpr int kTries = 3;
 
 struct Question {
   nlmsghdr header;
@@ -34,6 +35,23 @@ bool Fill(const sockaddr_storage& from, __be16& port, __be32 (&address)[4]) {
   port = in6.sin6_port;
   std::memcpy(address, &in6.sin6_addr, sizeof(in6.sin6_addr));
   return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
+}
+
+std::optional<inet_diag_msg> Ask(const Question& question) {
+  const ScopedFd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!netlink.valid()) return std::nullopt;
+  setsockopt(netlink.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  if (send(netlink.get(), &question, sizeof(question), 0) != sizeof(question)) return std::nullopt;
+  alignas(nlmsghdr) std::array<char, 4096> buffer;
+  const ssize_t size = recv(netlink.get(), buffer.data(), buffer.size(), 0);
+  const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data());
+  if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg))) ||
+      header->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
+    return std::nullopt;
+  }
+  inet_diag_msg found;
+  std::memcpy(&found, NLMSG_DATA(header), sizeof(found));
+  return found;
 }
 
 }  // namespace
@@ -61,23 +79,16 @@ std::optional<uid_t> OwnerOfPeer(int fd) {
     return std::nullopt;
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 
-  const ScopedFd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!netlink.valid()) return std::nullopt;
-  setsockopt(netlink.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
-  if (send(netlink.get(), &question, sizeof(question), 0) != sizeof(question)) return std::nullopt;
-  alignas(nlmsghdr) std::array<char, 4096> buffer;
-  const ssize_t size = recv(netlink.get(), buffer.data(), buffer.size(), 0);
-  const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data());
-  if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg))) ||
-      header->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
-    return std::nullopt;
+  // A look-up in the kernel's table may miss an entry that is being moved.
+  for (int tries = 0; tries < kTries; ++tries) {
+    const std::optional<inet_diag_msg> found = Ask(question);
+    // A look-up by address falls back to whoever listens there: only the very connection counts.
+    if (found && found->id.idiag_sport == id.idiag_sport && found->id.idiag_dport == id.idiag_dport &&
+        std::memcmp(found->id.idiag_src, id.idiag_src, peer.ss_family == AF_INET ? 4 : 16) == 0) {
+      return found->idiag_uid;
+    }
   }
-  const auto* found = static_cast<const inet_diag_msg*>(NLMSG_DATA(header));
-  // A look-up by address falls back to whoever listens there: only the very connection counts.
-  if (found->id.idiag_sport != id.idiag_sport || found->id.idiag_dport != id.idiag_dport) return std::nullopt;
-  if (std::memcmp(found->id.idiag_src, id.idiag_src, peer.ss_family == AF_INET ? 4 : 16) != 0)
-    return std::nullopt;
-  return found->idiag_uid;
+  return std::nullopt;
 }
 
 }  // namespace probing::server
