@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import TARGETS, Cli, Target, pythons, version_of, wait_until
+from harness import TARGETS, Answer, Cli, Target, pythons, version_of, wait_until
 
 StartTarget = Callable[..., Target]
 SOURCE = (TARGETS / "target_training.py").read_text().splitlines()
@@ -154,14 +154,14 @@ def test_eval_reads_and_changes_the_names_of_a_frame(
     def in_train(code: str) -> str:
         """In the frame of train(), which is the innermost one or the one that called it."""
 
-        def attempt() -> str:
+        def attempt() -> Answer | None:
             for number in range(3):  # it may be somewhere else each time
                 answer = probing("-t", job.pid, "eval", "--frame", number, code)
                 if answer.code == 0:
-                    return answer.stdout
-            return ""
+                    return answer
+            return None
 
-        return wait_until(attempt, what="train() was found")
+        return wait_until(attempt, what="train() was found").stdout
 
     assert in_train("lr if gradient else None") == "0.001\n"
     in_train("loss; lr = 0.25")
