@@ -123,6 +123,8 @@ def test_a_program_without_python_has_native_stacks_and_a_note(
     probing: harness.Cli, target: StartTarget
 ) -> None:
     started = target("native_threads", c=True)
+    at_rest = {started.pid: "S"}
+    harness.wait_until(lambda: at_rest.items() <= harness.thread_states(started.pid).items())
     answer = probing("backtrace", "-t", started.pid, "--native", "--json").expect(0)
     assert "native frames only" in answer.stderr
     threads = {thread["tid"]: thread for thread in answer.json["threads"]}

@@ -44,7 +44,12 @@ def record(probing: Cli, pid: int, *arguments: object) -> harness.Answer:
 # ── what was sampled ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("version", sorted({harness.python_ids()[0], harness.python_ids()[-1]}))
+# Before 3.8 a third of the stacks of a program that only calls change while they are read, and those
+# that do not are not the same in every function: CHANGELOG.md, known limits.
+STEADY = [version for version in harness.python_ids() if harness.version_of(version) >= (3, 8)]
+
+
+@pytest.mark.parametrize("version", sorted({STEADY[0], STEADY[-1]}))
 def test_shares_of_functions_are_what_the_target_measured(
     probing: Cli, target: StartTarget, version: str
 ) -> None:
