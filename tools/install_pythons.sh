@@ -11,6 +11,9 @@ root=$PWD/build/pythons
 apt=$root/apt
 suite=sid
 source_suites=(forky trixie)  # mirrors may lack the sources of the newest suite
+# An older source that stays in the pool when a mirror lacks the one its lists name.
+pooled_file=pool/main/p/python3.14/python3.14_3.14.7.orig.tar.xz
+pooled_sha256=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81
 
 say() { printf 'pythons: %s\n' "$*"; }
 die() { printf 'pythons: %s\n' "$*" >&2; exit 1; }
@@ -59,6 +62,14 @@ RUN
   chmod +x "$root/$version/bin/python3"
 }
 
+fetch_pooled() {
+  local mirror file=$1/${pooled_file##*/}
+  mirror=$(awk '$1 == "deb" {print $3}' "$apt/etc/sources.list")
+  say "fetching ${pooled_file##*/} instead"
+  curl -fsSL -o "$file" "${mirror%/}/$pooled_file"
+  sha256sum --quiet -c <<< "$pooled_sha256  $file" || die "${file##*/} is not the file we know"
+}
+
 build_free_threaded() {
   local version=${1%t} source=$root/source-$1
   prepare_apt
@@ -68,6 +79,9 @@ build_free_threaded() {
     (cd "$source" && APT_CONFIG=$apt/apt.conf apt-get source -qq --download-only "python$version/$suite") &&
       break
   done
+  if ! compgen -G "$source/*.orig.tar.xz" > /dev/null && [[ $pooled_file == *"/python$version/"* ]]; then
+    fetch_pooled "$source"
+  fi
   (cd "$source" && tar -xf python"$version"_*.orig.tar.xz --strip-components=1)
   say "building Python $1 (some ten minutes; $source/build.log)"
   (cd "$source" && { ./configure --quiet --disable-gil --prefix="$root/$1" --without-ensurepip &&

@@ -1,8 +1,5 @@
 #include "daemon/history.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -12,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/clock.h"
+#include "daemon/host_name.h"
 #include "daemon/log.h"
 
 namespace probing::daemon {
@@ -31,11 +29,6 @@ std::string DefaultDirectory() {
 }
 
 }  // namespace
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 History::History(asio::io_context& io, const Targets& targets, const wire::Settings& settings)
     : io_(io), targets_(targets), settings_(settings) {}

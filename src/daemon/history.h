@@ -16,8 +16,6 @@
 
 namespace probing::daemon {
 
-std::string HostName();
-
 class History {
  public:
   History(boost::asio::io_context& io, const Targets& targets, const wire::Settings& settings);

@@ -1,9 +1,6 @@
 #include "daemon/listening.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,6 +8,8 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/clock.h"
+#include "base/text.h"
+#include "daemon/host_name.h"
 #include "daemon/log.h"
 #include "daemon/tokens.h"
 #include "process/status.h"
@@ -24,9 +23,8 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr std::string_view kAddresses = "probing.server.addr";
 
 std::vector<std::string> HostNames() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return {};
-  return {name.data()};
+  const std::string name = HostName();
+  return name.empty() ? std::vector<std::string>() : std::vector{name};
 }
 
 }  // namespace
@@ -36,8 +34,7 @@ std::vector<wire::Address> Listening::Wanted(const wire::Settings& settings) {
   std::string_view text = settings.Get(kAddresses);
   if (text == "none") return list;
   while (!text.empty()) {
-    const std::string_view one = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::string_view one = TakePart(text, ',');
     if (Result<wire::Address> address = wire::ParseAddress(one); address.ok())
       list.push_back(std::move(*address));
   }

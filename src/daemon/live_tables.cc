@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <map>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "daemon/host_name.h"
 #include "flame/escape.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
@@ -93,9 +93,7 @@ void AddNodes(const Targets& targets, Builder& rows) {
     const std::string path = directory + "/probingd.sock";
     if (address.empty() && access(path.c_str(), F_OK) == 0) address = "unix:" + path;
   }
-  std::array<char, 256> host{};
-  (void)gethostname(host.data(), host.size() - 1);
-  rows.Add({{"host", OrNull(host.data())},
+  rows.Add({{"host", OrNull(HostName())},
             {"node", address},
             {"state", std::string("up")},
             {"version", std::string(PROBING_VERSION)},

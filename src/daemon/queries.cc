@@ -9,6 +9,7 @@
 #include <future>
 
 #include "base/file.h"
+#include "daemon/host_name.h"
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"

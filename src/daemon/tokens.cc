@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/scoped_fd.h"
+#include "base/text.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
@@ -43,8 +44,7 @@ Result<std::string> ReadOrMake(const std::string& path) {
 
 Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
   while (!variable.empty()) {
-    std::string_view one = variable.substr(0, variable.find(','));
-    variable.remove_prefix(std::min(variable.size(), one.size() + 1));
+    std::string_view one = TakePart(variable, ',');
     Right right = Right::kEval;
     const std::size_t colon = one.find(':');
     const auto named = server::RightFromName(one.substr(0, std::min(colon, one.size())));
@@ -61,8 +61,7 @@ Result<void> LoadTokens(server::Access& access) {
   ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
   ASSIGN_OR_RETURN(const std::string text, ReadOrMake(directory + "/token"));
   for (std::string_view rest = text; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::string_view line = TakePart(rest, '\n');
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos) continue;
     const auto right = server::RightFromName(line.substr(0, space));

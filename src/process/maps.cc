@@ -4,34 +4,28 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace probing::process {
 namespace {
 
 // Takes the text up to `separator` off the front of `line`.
-std::string_view TakeField(std::string_view& line, char separator) {
-  const std::size_t end = line.find(separator);
-  std::string_view field = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  return field;
-}
-
 bool ParseNumber(std::string_view text, std::uint64_t& value, int base) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   return error == std::errc() && end == text.data() + text.size();
 }
 
 bool ParseLine(std::string_view line, Mapping& mapping) {
-  if (!ParseNumber(TakeField(line, '-'), mapping.start, 16)) return false;
-  if (!ParseNumber(TakeField(line, ' '), mapping.end, 16)) return false;
-  const std::string_view rights = TakeField(line, ' ');
+  if (!ParseNumber(TakePart(line, '-'), mapping.start, 16)) return false;
+  if (!ParseNumber(TakePart(line, ' '), mapping.end, 16)) return false;
+  const std::string_view rights = TakePart(line, ' ');
   if (rights.size() != 4 || mapping.end <= mapping.start) return false;
   mapping.readable = rights[0] == 'r';
   mapping.writable = rights[1] == 'w';
   mapping.executable = rights[2] == 'x';
-  if (!ParseNumber(TakeField(line, ' '), mapping.file_offset, 16)) return false;
-  TakeField(line, ' ');  // device
-  if (!ParseNumber(TakeField(line, ' '), mapping.inode, 10)) return false;
+  if (!ParseNumber(TakePart(line, ' '), mapping.file_offset, 16)) return false;
+  TakePart(line, ' ');  // device
+  if (!ParseNumber(TakePart(line, ' '), mapping.inode, 10)) return false;
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   mapping.path = line;
   return true;
@@ -43,7 +37,7 @@ Maps Maps::Parse(std::string_view text) {
   Maps maps;
   while (!text.empty()) {
     Mapping mapping;
-    if (ParseLine(TakeField(text, '\n'), mapping)) maps.mappings_.push_back(std::move(mapping));
+    if (ParseLine(TakePart(text, '\n'), mapping)) maps.mappings_.push_back(std::move(mapping));
   }
   return maps;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace probing::process {
 namespace {
@@ -83,8 +84,7 @@ Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
   status.pid = pid;
   std::string_view rest = *text;
   while (!rest.empty()) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const std::string_view line = TakePart(rest, '\n');
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     std::string_view value = line.substr(colon + 1);
@@ -101,8 +101,7 @@ std::string ShortCommandLine(pid_t pid, const std::string& proc_root) {
   std::string text;
   std::string_view rest = *line;
   for (int index = 0; !rest.empty(); ++index) {
-    std::string_view word = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    std::string_view word = TakePart(rest, '\0');
     if (word.starts_with('/') && index < 2) word.remove_prefix(word.rfind('/') + 1);
     if (index > 0) text += ' ';
     text += word;
@@ -128,8 +127,7 @@ Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable, c
   const std::string prefix = variable + "=";
   std::string_view rest = environment;
   while (!rest.empty()) {
-    const std::string_view entry = rest.substr(0, rest.find('\0'));
-    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    const std::string_view entry = TakePart(rest, '\0');
     if (entry.starts_with(prefix)) return std::string(entry.substr(prefix.size()));
   }
   return Error{Code::kNotFound, variable + " is not set", ""};

@@ -87,6 +87,14 @@ void* FunctionData(const PythonApi& api, PyObject* self) {
   return api.PyCapsule_GetPointer(self, kCapsuleName);
 }
 
+bool AddFunction(const PythonApi& api, PyObject* dict, PyMethodDef* method, void* data) {
+  PyObject* function = MakeFunction(api, method, data);
+  if (function == nullptr) return false;
+  const bool added = api.PyDict_SetItemString(dict, method->name, function) == 0;
+  api.Py_DecRef(function);
+  return added;
+}
+
 PyObject* MakeAppend(const PythonApi& api, TableHandle* table) {
   return MakeFunction(api, api.VersionNumber() >= kFirstWithFastcall ? &append_row : &append_tuple, table);
 }

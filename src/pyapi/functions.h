@@ -13,6 +13,8 @@ namespace probing::pyapi {
 // A new reference, or null with a Python exception. `data` must not be null; Data() gives it back to
 // the function. `method` must live as long as the library.
 PyObject* MakeFunction(const PythonApi& api, PyMethodDef* method, void* data);
+// The same, put into a dict under its name. False with a Python exception.
+bool AddFunction(const PythonApi& api, PyObject* dict, PyMethodDef* method, void* data);
 void* FunctionData(const PythonApi& api, PyObject* self);
 
 // append(timestamp, v1, v2, …) of one table: writes a row and says with a bool whether it was stored.

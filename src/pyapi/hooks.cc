@@ -136,11 +136,7 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
   if (!table.ok()) return false;
   gc = {&api, *table};
   for (PyMethodDef* method : {&gc_event, &at_exit}) {
-    PyObject* function = MakeFunction(api, method, &gc);
-    if (function == nullptr) return false;
-    const bool added = api.PyDict_SetItemString(dict, method->name, function) == 0;
-    api.Py_DecRef(function);
-    if (!added) return false;
+    if (!AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
 }

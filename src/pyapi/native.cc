@@ -110,11 +110,7 @@ std::array methods{
 bool AddNativeFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
   for (PyMethodDef& method : methods) {
-    PyObject* function = MakeFunction(api, &method, &no_data);
-    if (function == nullptr) return false;
-    const int failed = api.PyDict_SetItemString(dict, method.name, function);
-    api.Py_DecRef(function);
-    if (failed != 0) return false;
+    if (!AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
 }

@@ -1,7 +1,6 @@
 #include "pyapi/talk_functions.h"
 
 #include <array>
-#include <atomic>
 
 #include "base/clock.h"
 #include "pyapi/debugger_lease.h"
@@ -16,7 +15,6 @@ constexpr int kLastWithTracingByThread = 311;
 
 const PythonApi* python = nullptr;
 char no_data;  // a capsule wants some address
-std::atomic<bool> traced{false};
 
 PyObject* NewReference(PyObject* object) {
   python->Py_IncRef(object);
@@ -57,7 +55,6 @@ PyObject* TraceThread(PyObject*, PyObject* arguments) {
   PyObject* frame = python->PyTuple_GetItem(arguments, 0);
   PyObject* settrace = FindSetTrace();
   if (settrace == nullptr) return nullptr;
-  traced.store(true);
   bool done = false;
   PyThreadState* state = python->PyInterpreterState_ThreadHead(python->PyInterpreterState_Main());
   for (; state != nullptr && !done; state = python->PyThreadState_Next(state)) {
@@ -168,17 +165,11 @@ std::array methods{
 
 }  // namespace
 
-bool ThreadsAreTraced() { return traced.load(); }
-
 bool AddTalkFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
   if (!AddNativeFunctions(api, dict)) return false;
   for (PyMethodDef& method : methods) {
-    PyObject* function = MakeFunction(api, &method, &no_data);
-    if (function == nullptr) return false;
-    const int failed = api.PyDict_SetItemString(dict, method.name, function);
-    api.Py_DecRef(function);
-    if (failed != 0) return false;
+    if (!AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
 }

@@ -17,7 +17,4 @@ namespace probing::pyapi {
 // Puts these functions, and those of native.h, into a dict. False with a Python exception. With the GIL.
 bool AddTalkFunctions(const PythonApi& api, PyObject* dict);
 
-// Whether trace_thread() has been used since the probe came. Any thread.
-bool ThreadsAreTraced();
-
 }  // namespace probing::pyapi

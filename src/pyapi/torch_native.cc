@@ -188,11 +188,7 @@ PyMethodDef step_method{"step", reinterpret_cast<void*>(&Step), kMethVarargs, "s
 
 bool Add(const PythonApi& api, PyMethodDef* method, PyObject* dict) {
   python = &api;
-  PyObject* function = MakeFunction(api, method, &no_data);
-  if (function == nullptr) return false;
-  const bool added = api.PyDict_SetItemString(dict, method->name, function) == 0;
-  api.Py_DecRef(function);
-  return added;
+  return AddFunction(api, dict, method, &no_data);
 }
 
 }  // namespace

@@ -79,19 +79,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
 
 Result<void> Engine::Prepare() {
   writable_file_.Reset(static_cast<int>(syscall(SYS_memfd_create, "probing-parquet", MFD_CLOEXEC)));
-  duckdb_config config = nullptr;
-  if (api_.create_config(&config) != DuckDBSuccess)
-    return Error{Code::kFailed, "cannot configure DuckDB", ""};
-  api_.set_config(config, "memory_limit", (std::to_string(options_.memory_bytes >> 10) + "KiB").c_str());
-  api_.set_config(config, "threads", std::to_string(options_.threads).c_str());
-  char* problem = nullptr;
-  const duckdb_state state = api_.open_ext(nullptr, &database_, config, &problem);
-  api_.destroy_config(&config);
-  if (state != DuckDBSuccess) {
-    Error error{Code::kFailed, "cannot open DuckDB: " + std::string(problem == nullptr ? "" : problem), ""};
-    api_.free(problem);
-    return error;
-  }
+  RETURN_IF_ERROR(OpenDatabase(api_, options_.memory_bytes, options_.threads, &database_));
   if (api_.connect(database_, &connection_) != DuckDBSuccess)
     return Error{Code::kFailed, "cannot connect to DuckDB", ""};
   RETURN_IF_ERROR(RegisterScan(api_, database_, connection_, catalog_));

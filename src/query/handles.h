@@ -37,6 +37,22 @@ struct ChunkHandle {
   ~ChunkHandle() { LoadedDuckDb().destroy_data_chunk(&value); }
 };
 
+// Opens a database in memory.
+inline Result<void> OpenDatabase(const DuckDb& api, std::int64_t memory_bytes, int threads,
+                                 duckdb_database* database) {
+  duckdb_config config = nullptr;
+  if (api.create_config(&config) != DuckDBSuccess) return Error{Code::kFailed, "cannot configure DuckDB", ""};
+  api.set_config(config, "memory_limit", (std::to_string(memory_bytes >> 10) + "KiB").c_str());
+  api.set_config(config, "threads", std::to_string(threads).c_str());
+  char* problem = nullptr;
+  const duckdb_state state = api.open_ext(nullptr, database, config, &problem);
+  api.destroy_config(&config);
+  if (state == DuckDBSuccess) return {};
+  Error error{Code::kFailed, "cannot open DuckDB: " + std::string(problem == nullptr ? "" : problem), ""};
+  api.free(problem);
+  return error;
+}
+
 // A statement of our own, whose rows nobody wants.
 inline Result<void> RunOwn(const DuckDb& api, duckdb_connection connection, const std::string& sql) {
   ResultHandle result;

@@ -7,6 +7,7 @@
 
 #include "query/duckdb_api.h"
 #include "query/handles.h"
+#include "query/scan_function.h"
 #include "query/schema.h"
 #include "table/registry.h"
 #include "table/user_table.h"
@@ -24,21 +25,7 @@ constexpr char kCopyOptions[] =
 std::string PathOf(const ScopedFd& file) { return QuoteText("/proc/self/fd/" + std::to_string(file.get())); }
 
 duckdb_type StoredType(Type type) {
-  switch (type) {
-    case Type::kInt64:
-      return DUCKDB_TYPE_BIGINT;
-    case Type::kDouble:
-      return DUCKDB_TYPE_DOUBLE;
-    case Type::kBool:
-      return DUCKDB_TYPE_BOOLEAN;
-    case Type::kString:
-      return DUCKDB_TYPE_VARCHAR;
-    case Type::kBytes:
-      return DUCKDB_TYPE_BLOB;
-    case Type::kTimestamp:
-      return DUCKDB_TYPE_TIMESTAMP_NS;
-  }
-  return DUCKDB_TYPE_INVALID;
+  return type == Type::kTimestamp ? DUCKDB_TYPE_TIMESTAMP_NS : EngineType(type);
 }
 
 const char* StoredTypeName(Type type) {
@@ -159,19 +146,7 @@ class ParquetStore::Impl {
   Impl& operator=(const Impl&) = delete;
 
   Result<void> Open(std::int64_t memory_bytes) {
-    duckdb_config config = nullptr;
-    if (api_.create_config(&config) != DuckDBSuccess)
-      return Error{Code::kFailed, "cannot configure DuckDB", ""};
-    api_.set_config(config, "memory_limit", (std::to_string(memory_bytes >> 10) + "KiB").c_str());
-    api_.set_config(config, "threads", "1");
-    char* problem = nullptr;
-    const duckdb_state state = api_.open_ext(nullptr, &database_, config, &problem);
-    api_.destroy_config(&config);
-    if (state != DuckDBSuccess) {
-      Error error{Code::kFailed, "cannot open DuckDB: " + std::string(problem == nullptr ? "" : problem), ""};
-      api_.free(problem);
-      return error;
-    }
+    RETURN_IF_ERROR(OpenDatabase(api_, memory_bytes, 1, &database_));
     const Connection connection(api_, database_);
     for (const char* statement : {
              "SET temp_directory = ''",

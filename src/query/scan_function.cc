@@ -56,24 +56,6 @@ void Delete(void* pointer) {
   delete static_cast<T*>(pointer);
 }
 
-duckdb_type EngineType(Type type) {
-  switch (type) {
-    case Type::kInt64:
-      return DUCKDB_TYPE_BIGINT;
-    case Type::kDouble:
-      return DUCKDB_TYPE_DOUBLE;
-    case Type::kBool:
-      return DUCKDB_TYPE_BOOLEAN;
-    case Type::kString:
-      return DUCKDB_TYPE_VARCHAR;
-    case Type::kBytes:
-      return DUCKDB_TYPE_BLOB;
-    case Type::kTimestamp:
-      return DUCKDB_TYPE_TIMESTAMP_TZ;
-  }
-  return DUCKDB_TYPE_INVALID;
-}
-
 void Bind(duckdb_bind_info info) {
   const DuckDb& api = LoadedDuckDb();
   ScanCatalog& catalog = *static_cast<ScanCatalog*>(api.bind_get_extra_info(info));
@@ -319,6 +301,24 @@ void ReplaceBarrier(duckdb_replacement_scan_info info, const char* name, void* d
 }
 
 }  // namespace
+
+duckdb_type EngineType(Type type) {
+  switch (type) {
+    case Type::kInt64:
+      return DUCKDB_TYPE_BIGINT;
+    case Type::kDouble:
+      return DUCKDB_TYPE_DOUBLE;
+    case Type::kBool:
+      return DUCKDB_TYPE_BOOLEAN;
+    case Type::kString:
+      return DUCKDB_TYPE_VARCHAR;
+    case Type::kBytes:
+      return DUCKDB_TYPE_BLOB;
+    case Type::kTimestamp:
+      return DUCKDB_TYPE_TIMESTAMP_TZ;
+  }
+  return DUCKDB_TYPE_INVALID;
+}
 
 void Scope::Warn(std::string warning) {
   const std::lock_guard lock(mutex_);

@@ -19,6 +19,9 @@
 
 namespace probing::query {
 
+// As what DuckDB sees our values.
+duckdb_type EngineType(table::Type type);
+
 // What one query may see. Shared by the engine and the scans of that query.
 struct Scope {
   std::vector<table::Target> targets;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "wire/address.h"
 
 namespace probing::server {
@@ -47,8 +48,7 @@ std::string HostOnly(std::string_view host) {
 
 std::string CookieValue(std::string_view cookies, std::string_view name) {
   while (!cookies.empty()) {
-    std::string_view one = cookies.substr(0, cookies.find(';'));
-    cookies.remove_prefix(std::min(cookies.size(), one.size() + 1));
+    std::string_view one = TakePart(cookies, ';');
     one.remove_prefix(std::min(one.size(), one.find_first_not_of(' ')));
     if (one.starts_with(name) && one.substr(name.size()).starts_with('='))
       return std::string(one.substr(name.size() + 1));

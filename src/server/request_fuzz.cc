@@ -2,6 +2,7 @@
 // request (a line for each part), a token. Whatever it is, a stranger gets in with the token only.
 #include <cstdlib>
 
+#include "base/text.h"
 #include "server/access.h"
 #include "server/connection.h"
 #include "server/http_session.h"
@@ -13,8 +14,7 @@ namespace {
 constexpr std::string_view kToken = "a-token-that-nobody-can-guess";
 
 std::string TakeLine(std::string_view& text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(text.size(), line.size() + 1));
+  const std::string_view line = probing::TakePart(text, '\n');
   return std::string(line);
 }
 

@@ -3,6 +3,7 @@
 #include <boost/system/system_error.hpp>
 #include <charconv>
 
+#include "base/text.h"
 #include "wire/contract.h"
 
 namespace probing::server {
@@ -138,8 +139,7 @@ void ParseUrl(std::string_view url, Request& request) {
   if (question == std::string_view::npos) return;
   url.remove_prefix(question + 1);
   while (!url.empty()) {
-    const std::string_view pair = url.substr(0, url.find('&'));
-    url.remove_prefix(std::min(url.size(), pair.size() + 1));
+    const std::string_view pair = TakePart(url, '&');
     const std::size_t equals = std::min(pair.find('='), pair.size());
     const std::string_view value = pair.substr(std::min(pair.size(), equals + 1));
     request.query[DecodePercent(pair.substr(0, equals))] = DecodePercent(value);

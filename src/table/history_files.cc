@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace probing::table {
 namespace {
@@ -25,14 +26,6 @@ template <typename Integer>
 bool ParseNumber(std::string_view text, Integer& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
-}
-
-// Splits off what is before `separator`, all of it when there is none.
-std::string_view TakePart(std::string_view& text, char separator) {
-  const std::size_t at = std::min(text.find(separator), text.size());
-  const std::string_view part = text.substr(0, at);
-  text.remove_prefix(std::min(text.size(), at + 1));
-  return part;
 }
 
 // "key=value" with the right key.

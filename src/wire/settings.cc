@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "wire/address.h"
 #include "wire/torch_spec.h"
 
@@ -175,9 +176,7 @@ std::optional<std::string> CanonicalFlag(std::string_view text) {
 
 std::optional<std::string> CanonicalChoice(std::string_view choices, std::string_view text) {
   while (!choices.empty()) {
-    const std::string_view choice = choices.substr(0, choices.find('|'));
-    if (choice == text) return std::string(text);
-    choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
+    if (TakePart(choices, '|') == text) return std::string(text);
   }
   return std::nullopt;
 }
@@ -189,8 +188,7 @@ std::optional<std::string> CanonicalWords(std::string_view choices, std::string_
   std::string canonical;
   std::size_t known = 1;  // characters of `words` that are accounted for
   while (!choices.empty()) {
-    const std::string choice(choices.substr(0, choices.find('|')));
-    choices.remove_prefix(std::min(choices.size(), choice.size() + 1));
+    const std::string choice(TakePart(choices, '|'));
     if (words.find("," + choice + ",") == std::string::npos) continue;
     canonical += canonical.empty() ? choice : "," + choice;
     known += choice.size() + 1;
@@ -209,9 +207,7 @@ std::optional<std::string> CanonicalAddresses(std::string_view text) {
   if (text.empty() || text == "none") return "none";
   std::string canonical;
   while (!text.empty()) {
-    const std::string_view one = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), one.size() + 1));
-    const Result<Address> address = ParseAddress(one);
+    const Result<Address> address = ParseAddress(TakePart(text, ','));
     if (!address.ok()) return std::nullopt;
     canonical += (canonical.empty() ? "" : ",") + address->ToText();
   }

@@ -12,7 +12,9 @@ from types import FrameType
 
 import harness
 import pytest
-from users import User, uids
+import serving
+from terminal import Terminal
+from users import User, free_port, uids
 
 HARD_TIMEOUT_SECONDS = 60
 
@@ -116,6 +118,33 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
     assert not endings, f"targets died: {endings}"
 
 
+@pytest.fixture
+def training(probing: harness.Cli, target: Callable[..., harness.Target]) -> Callable[..., harness.Target]:
+    """Starts target_training.py, with the probe in it."""
+
+    def start(python: str | None = None) -> harness.Target:
+        job = target("training", python=python) if python else target("training")
+        probing("-t", job.pid, "inject").expect(0)
+        return job
+
+    return start
+
+
+@pytest.fixture
+def terminal(probing: harness.Cli, tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Runs a command in a terminal of its own and waits for its prompt."""
+    opened: list[Terminal] = []
+
+    def open_one(prompt: str, *command: object) -> Terminal:
+        opened.append(Terminal(*command, XDG_STATE_HOME=str(tmp_path)))
+        opened[-1].expect(prompt)
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
 @pytest.fixture(params=harness.python_ids())
 def python(request: pytest.FixtureRequest) -> str:
     """Each Python of this machine in turn."""
@@ -129,3 +158,17 @@ def user(public_probing: harness.Cli) -> Iterator[User]:
     somebody = User(public_probing, next(uids))
     yield somebody
     somebody.leave()
+
+
+@pytest.fixture(scope="module")
+def served(public_probing: harness.Cli) -> Iterator[serving.Served]:
+    """One user with one daemon, one target and one address: nobody changes any of it."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    user = User(public_probing, next(uids))
+    target = user.probed_target(serving.THREE_THREADS)
+    port = free_port()
+    user("serve", "--listen", f"127.0.0.1:{port}", "--background").expect(0)
+    yield serving.Served(user, port, target.pid, user("token").expect(0).stdout.strip())
+    assert target.poll() is None, "the target lives through all of it"
+    user.leave()

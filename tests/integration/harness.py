@@ -326,6 +326,12 @@ def python_ids() -> list[str]:
     return list(pythons())
 
 
+def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:
+    """What a query answers."""
+    where = () if target is None else ("-t", target)
+    return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
+
+
 # ── the daemon ───────────────────────────────────────────────────────────────────────────────
 
 

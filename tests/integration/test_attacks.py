@@ -3,7 +3,6 @@ kept, and a target that does not notice."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,20 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import harness
 import pytest
-from harness import Answer, Cli, Target
+from harness import Answer, Cli, Target, rows
 
 StartTarget = Callable[..., Target]
 PACKAGE = str(harness.ROOT / "python")
 LIBRARY = str(harness.BIN / "libprobing.so")
-
-
-def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:
-    where = () if target is None else ("-t", target)
-    return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
 
 
 @pytest.fixture

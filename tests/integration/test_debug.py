@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,27 +22,8 @@ VERSIONS = [python for python in pythons() if version_of(python)[:2] in WANTED a
 
 
 @pytest.fixture
-def debug(probing: Cli, tmp_path: Path) -> Iterator[Start]:
-    opened: list[Terminal] = []
-
-    def start(target: Target, *arguments: object) -> Terminal:
-        opened.append(Terminal("-t", target.pid, "debug", *arguments, XDG_STATE_HOME=str(tmp_path)))
-        opened[-1].expect(PROMPT)
-        return opened[-1]
-
-    yield start
-    for terminal in opened:
-        terminal.close()
-
-
-@pytest.fixture
-def training(probing: Cli, target: StartTarget) -> Callable[..., Target]:
-    def start(python: str | None = None) -> Target:
-        job = target("training", python=python) if python else target("training")
-        probing("-t", job.pid, "inject").expect(0)
-        return job
-
-    return start
+def debug(terminal: Callable[..., Terminal]) -> Start:
+    return lambda target, *arguments: terminal(PROMPT, "-t", target.pid, "debug", *arguments)
 
 
 def stands_still(job: Target) -> bool:

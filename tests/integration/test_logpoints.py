@@ -14,16 +14,6 @@ UPDATE_LINE = 1 + next(i for i, line in enumerate(SOURCE) if "# the update" in l
 VERSIONS = [python for python in pythons() if version_of(python) >= (3, 7) and not python.endswith("t")]
 
 
-@pytest.fixture
-def training(probing: Cli, target: StartTarget) -> Callable[..., Target]:
-    def start(python: str | None = None) -> Target:
-        job = target("training", python=python) if python else target("training")
-        probing("-t", job.pid, "inject").expect(0)
-        return job
-
-    return start
-
-
 def rows(probing: Cli, job: Target, columns: str = "expression, value", where: str = "") -> list[dict]:
     sql = f"SELECT {columns} FROM python.logpoints {where} ORDER BY timestamp"
     return probing("-t", job.pid, "query", "--json", sql).expect(0).json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import signal
@@ -13,15 +12,10 @@ from typing import Any
 
 import harness
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Cli, Target, rows, wait_until
 
 StartTarget = Callable[..., Target]
 PACKAGE = str(harness.ROOT / "python")
-
-
-def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:
-    where = () if target is None else ("-t", target)
-    return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
 
 
 # ── python.memory ────────────────────────────────────────────────────────────────────────────

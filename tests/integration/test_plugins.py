@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,16 +10,11 @@ from typing import Any
 
 import harness
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Cli, Target, rows, wait_until
 
 StartTarget = Callable[..., Target]
 PACKAGE = str(harness.ROOT / "python")
 LIBRARY = str(harness.BIN / "libprobing.so")
-
-
-def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:
-    where = () if target is None else ("-t", target)
-    return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
 
 
 # ── Python ───────────────────────────────────────────────────────────────────────────────────

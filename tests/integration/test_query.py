@@ -14,14 +14,9 @@ from pathlib import Path
 
 import harness
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Cli, Target, rows, wait_until
 
 StartTarget = Callable[..., Target]
-
-
-def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict]:
-    where = () if target is None else ("-t", target)
-    return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
 
 
 # ── asking ───────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,9 @@ PROMPT = r">>> "
 
 
 @pytest.fixture
-def repl(probing: Cli, tmp_path: Path) -> Iterator[OpenRepl]:
+def repl(terminal: Callable[..., Terminal]) -> OpenRepl:
     """Opens sessions; repl(target) waits for the first prompt."""
-    opened: list[Terminal] = []
-
-    def open_one(target: Target, *arguments: object) -> Terminal:
-        opened.append(Terminal("-t", target.pid, "repl", *arguments, XDG_STATE_HOME=str(tmp_path)))
-        opened[-1].expect(PROMPT)
-        return opened[-1]
-
-    yield open_one
-    for terminal in opened:
-        terminal.close()
+    return lambda target, *arguments: terminal(PROMPT, "-t", target.pid, "repl", *arguments)
 
 
 @pytest.fixture

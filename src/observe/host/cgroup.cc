@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace probing::observe {
 namespace {
@@ -20,9 +21,7 @@ struct Mount {
 
 bool HasController(std::string_view list, std::string_view name) {
   while (!list.empty()) {
-    const std::string_view one = list.substr(0, list.find(','));
-    if (one == name) return true;
-    list.remove_prefix(std::min(one.size() + 1, list.size()));
+    if (TakePart(list, ',') == name) return true;
   }
   return false;
 }

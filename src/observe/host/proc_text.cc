@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
+
 namespace probing::observe {
 
 Number ParseNumber(std::string_view text) {
@@ -22,11 +24,7 @@ std::string_view TakeWord(std::string_view& text) {
   return word;
 }
 
-std::string_view TakeLine(std::string_view& text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  return line;
-}
+std::string_view TakeLine(std::string_view& text) { return TakePart(text, '\n'); }
 
 Number FindNumber(std::string_view text, std::string_view key) {
   while (!text.empty()) {

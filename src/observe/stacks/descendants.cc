@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "process/status.h"
 
 namespace probing::observe {
@@ -15,8 +16,7 @@ namespace {
 std::vector<pid_t> ParsePids(std::string_view text) {
   std::vector<pid_t> pids;
   while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const std::string_view word = TakePart(text, ' ');
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
     if (error == std::errc() && end == word.data() + word.size()) pids.push_back(pid);
