@@ -52,19 +52,27 @@ std::vector<std::string> Directories(const std::string& root) {
   return directories;
 }
 
+void AddSockets(const std::vector<std::string>& directories, std::vector<std::string>& paths) {
+  for (const std::string& directory : directories) {
+    const Result<std::vector<std::string>> names = ListDirectory(directory);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      if (IsProbeSocket(name)) paths.push_back(directory + "/" + name);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> FindProbeSockets() {
   std::vector<std::string> paths;
-  for (const std::string& root : Roots()) {
-    for (const std::string& directory : Directories(root)) {
-      const Result<std::vector<std::string>> names = ListDirectory(directory);
-      if (!names.ok()) continue;
-      for (const std::string& name : *names) {
-        if (IsProbeSocket(name)) paths.push_back(directory + "/" + name);
-      }
-    }
-  }
+  for (const std::string& root : Roots()) AddSockets(Directories(root), paths);
+  return paths;
+}
+
+std::vector<std::string> FindOwnProbeSockets() {
+  std::vector<std::string> paths;
+  AddSockets(wire::RuntimeDirectories(geteuid()), paths);
   return paths;
 }
 

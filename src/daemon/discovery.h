@@ -14,6 +14,9 @@ namespace probing::daemon {
 // that of every other mount namespace we may look into. Dead ones may be among them.
 std::vector<std::string> FindProbeSockets();
 
+// Those of this user in our own root only: some microseconds, where the above takes milliseconds.
+std::vector<std::string> FindOwnProbeSockets();
+
 // The process that listens on such a path, as seen from here. A socket of ours whose process
 // is gone is removed.
 Result<pid_t> ListenerOf(const std::string& path);

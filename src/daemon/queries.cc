@@ -172,7 +172,9 @@ void Queries::NoticeNewViews() {
 
 asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
                                                          std::optional<pid_t> target) {
-  co_await targets_.Refresh();
+  // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
+  const bool is_known = !target || targets_.Knows(*target);
+  co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
   NoticeNewViews();
   Result<query::QueryRequest> prepared = Prepare(request, target);
   if (!prepared.ok()) co_return prepared.error();

@@ -30,6 +30,7 @@ namespace {
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
+constexpr auto kLookEverywhere = 1s;
 constexpr std::int64_t kRingsTimeoutMs = 200;
 
 std::string UserName(uid_t uid) {
@@ -175,8 +176,11 @@ void Targets::AttachTo(const std::string& socket_path) {
   pid_by_path_[socket_path] = *pid;
 }
 
-asio::awaitable<void> Targets::Refresh() {
-  for (const std::string& path : FindProbeSockets()) AttachTo(path);
+asio::awaitable<void> Targets::Refresh(Look look) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool everywhere = look == Look::kEverywhere || now - looked_everywhere_ > kLookEverywhere;
+  if (everywhere) looked_everywhere_ = now;
+  for (const std::string& path : everywhere ? FindProbeSockets() : FindOwnProbeSockets()) AttachTo(path);
   while (true) {
     const auto since = std::chrono::steady_clock::now() - kHelloExpected;
     const bool waiting = std::any_of(targets_.begin(), targets_.end(), [since](const auto& entry) {

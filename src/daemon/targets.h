@@ -61,8 +61,10 @@ class Targets {
   // Starts watching one process; does nothing if that is done already.
   Result<void> Attach(pid_t pid);
 
-  // Looks for sockets nobody attached to yet and waits a moment for them to say hello.
-  boost::asio::awaitable<void> Refresh();
+  // Looks for sockets nobody attached to yet and waits a moment for them to say hello. A quick look
+  // is one into the user's own directories, and everywhere only when the last was a second ago.
+  enum class Look : std::uint8_t { kEverywhere, kQuick };
+  boost::asio::awaitable<void> Refresh(Look look = Look::kEverywhere);
 
   // Follows the user's own socket directories from now on.
   void Watch();
@@ -81,6 +83,7 @@ class Targets {
   // All there is to know something about: also those of which it is not known yet whether they end.
   std::vector<const Target*> Known() const;
   std::size_t live() const;
+  bool Knows(pid_t pid) const;
   // Whether `pid` was a target which has ended.
   bool HasEnded(pid_t pid) const;
 
@@ -92,13 +95,13 @@ class Targets {
   boost::asio::awaitable<void> Greet(TargetPtr target);
   boost::asio::awaitable<void> Bury(TargetPtr target);
   boost::asio::awaitable<void> FollowDirectories();
-  bool Knows(pid_t pid) const;
 
   boost::asio::io_context& io_;
   const wire::Settings& settings_;
   std::function<void()> on_hello_;
   std::map<pid_t, TargetPtr> targets_;
   std::map<std::string, pid_t> pid_by_path_;  // so that a known probe is not woken by every look
+  std::chrono::steady_clock::time_point looked_everywhere_;
 };
 
 }  // namespace probing::daemon

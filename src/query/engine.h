@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "query/duckdb_api.h"
+#include "query/interrupt_timer.h"
 #include "query/limits.h"
 #include "query/scan_function.h"
 #include "query/schema.h"
@@ -107,9 +108,11 @@ class Engine {
   ScanCatalog catalog_;
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
+  std::optional<InterruptTimer> timer_;  // of the connection
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
   bool has_global_ = false;
+  bool in_transaction_ = false;
   bool is_broken_ = false;
   std::vector<std::shared_ptr<table::UserTable>> user_tables_;  // shared with their sources
   std::vector<Metric> metrics_;                                 // that training_logs has columns for

@@ -1,7 +1,6 @@
-// Interrupts a query that takes too long. DuckDB has no statement timeout of its own.
+// Interrupts queries that take too long. DuckDB has no statement timeout of its own.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -12,40 +11,72 @@
 
 namespace probing::query {
 
-// From construction to destruction. An interrupt that arrives between two phases of a query is
-// forgotten by the engine, so it is repeated until the query has ended.
+// One thread for all queries of a connection, one after the other: a thread for each would cost more
+// than a small query. It is woken only when a query's deadline is nearer than what it sleeps for
+// already, so queries with the same limit do not wake it at all.
 class InterruptTimer {
  public:
-  InterruptTimer(const DuckDb& api, duckdb_connection connection, std::int64_t timeout_ms)
-      : thread_([this, &api, connection, timeout_ms] {
-          std::unique_lock lock(mutex_);
-          if (ended_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return done_; })) return;
-          fired_ = true;
-          do {
-            api.interrupt(connection);
-          } while (!ended_.wait_for(lock, std::chrono::milliseconds(5), [this] { return done_; }));
-        }) {}
-  ~InterruptTimer() { Stop(); }
+  InterruptTimer(const DuckDb& api, duckdb_connection connection)
+      : thread_([this, &api, connection] { Run(api, connection); }) {}
+  ~InterruptTimer() {
+    {
+      const std::lock_guard lock(mutex_);
+      leaving_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
   InterruptTimer(const InterruptTimer&) = delete;
   InterruptTimer& operator=(const InterruptTimer&) = delete;
 
-  // No interrupt comes after this: what ends the transaction must not be interrupted.
-  void Stop() {
-    if (!thread_.joinable()) return;
+  void Start(std::int64_t timeout_ms) {
+    bool too_late = false;
     {
       const std::lock_guard lock(mutex_);
-      done_ = true;
+      fired_ = false;
+      deadline_ = Clock::now() + std::chrono::milliseconds(timeout_ms);
+      too_late = deadline_ < sleeps_until_;
     }
-    ended_.notify_one();
-    thread_.join();
+    if (too_late) changed_.notify_one();
   }
-  bool fired() const { return fired_; }
+
+  // Whether the time ran out. No interrupt comes after this: what ends the transaction must not be
+  // interrupted.
+  bool Stop() {
+    const std::lock_guard lock(mutex_);
+    deadline_ = Clock::time_point::max();
+    return fired_;
+  }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // An interrupt that arrives between two phases of a query is forgotten by the engine, so it is
+  // repeated until the query has ended.
+  void Run(const DuckDb& api, duckdb_connection connection) {
+    constexpr std::chrono::milliseconds kAgain(5);
+    std::unique_lock lock(mutex_);
+    while (!leaving_) {
+      const Clock::time_point now = Clock::now();
+      sleeps_until_ = deadline_;
+      if (deadline_ <= now) {
+        fired_ = true;
+        api.interrupt(connection);
+        sleeps_until_ = now + kAgain;
+      }
+      if (sleeps_until_ == Clock::time_point::max())
+        changed_.wait(lock);
+      else
+        changed_.wait_until(lock, sleeps_until_);
+    }
+  }
+
   std::mutex mutex_;
-  std::condition_variable ended_;
-  bool done_ = false;
-  std::atomic<bool> fired_ = false;
+  std::condition_variable changed_;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point sleeps_until_ = Clock::time_point::max();
+  bool fired_ = false;
+  bool leaving_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
 

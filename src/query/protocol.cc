@@ -40,9 +40,12 @@ Result<void> WaitReadable(int socket, const Deadline& deadline) {
 
 Result<void> ReceiveAll(int socket, char* to, std::size_t size, const Deadline& deadline) {
   while (size > 0) {
-    RETURN_IF_ERROR(WaitReadable(socket, deadline));
-    const ssize_t got = recv(socket, to, size, 0);
+    const ssize_t got = recv(socket, to, size, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      RETURN_IF_ERROR(WaitReadable(socket, deadline));
+      continue;
+    }
     if (got < 0 && errno != ECONNRESET) return ErrnoError("receive from the query worker");
     if (got <= 0) return Closed();
     to += got;
@@ -95,32 +98,35 @@ Result<bool> AwaitFrame(int socket, int wake_fd, const Deadline& deadline) {
 }
 
 Result<void> SendFrame(int socket, FrameType type, std::string_view payload, const std::vector<int>& files) {
-  const Header header{type, static_cast<std::uint32_t>(files.size()), payload.size()};
-  if (files.empty()) {
-    RETURN_IF_ERROR(SendAll(socket, {reinterpret_cast<const char*>(&header), sizeof(header)}));
-    return SendAll(socket, payload);
-  }
-  iovec part{const_cast<Header*>(&header), sizeof(header)};
+  Header header{type, static_cast<std::uint32_t>(files.size()), payload.size()};
+  // In one call, so that the other side wakes up once.
+  iovec parts[] = {{&header, sizeof(header)}, {const_cast<char*>(payload.data()), payload.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxFilesInFrame * sizeof(int))] = {};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
-  cmsghdr* rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(rights), files.data(), files.size() * sizeof(int));
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  if (!files.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), files.data(), files.size() * sizeof(int));
+  }
   ssize_t sent = 0;
   do {
     sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   if (sent < 0)
     return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
-  const auto* bytes = reinterpret_cast<const char*>(&header);
-  RETURN_IF_ERROR(SendAll(socket, {bytes + sent, sizeof(header) - static_cast<std::size_t>(sent)}));
-  return SendAll(socket, payload);
+  auto done = static_cast<std::size_t>(sent);
+  if (done < sizeof(header)) {
+    const auto* bytes = reinterpret_cast<const char*>(&header);
+    RETURN_IF_ERROR(SendAll(socket, {bytes + done, sizeof(header) - done}));
+    done = sizeof(header);
+  }
+  return SendAll(socket, payload.substr(done - sizeof(header)));
 }
 
 Result<Frame> ReceiveFrame(int socket, const Deadline& deadline) {

@@ -161,14 +161,25 @@ std::uint64_t Scan::ResolveTexts(std::uint32_t table, Batch* batch) {
   for (std::size_t c = 0; c < batch->columns_.size(); ++c) {
     BatchColumn& column = batch->columns_[c];
     if (!IsText(column.type)) continue;
-    column.texts.assign(batch->rows_, std::string_view());
+    column.texts.resize(batch->rows_);
     const auto* cells = column.values.As<std::uint64_t>();
     for (std::size_t row = 0; row < batch->rows_; ++row) {
-      if ((column.validity[row / 64] >> (row % 64) & 1) == 0) continue;
+      std::string_view& text = column.texts[row];
+      if ((column.validity[row / 64] >> (row % 64) & 1) == 0) {
+        text = {};
+        continue;
+      }
       const std::uint64_t cell = cells[row];
+      Met& met = met_[cell % met_.size()];
+      if (met.cell == cell) {
+        text = met.text;
+        continue;
+      }
+      text = {};
       bool good = false;
       if ((cell & kHeapFlag) == 0) {
-        good = texts_->Interned(cell, &column.texts[row]);
+        good = texts_->Interned(cell, &text);
+        if (good) met = {cell, text};
       } else if ((good = texts_->CopyFromHeap(cell, table, &batch->heap_))) {
         longs.push_back(Long{c, row, batch->heap_.size()});
       }

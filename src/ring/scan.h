@@ -1,9 +1,11 @@
 // Scan: the rows of one table, block after block.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "ring/batch.h"
@@ -78,6 +80,13 @@ class Scan {
 
   Source* source_;
   Texts* texts_;
+  // Entries of the dictionary met before, which never change: most texts are among the last few
+  // hundred different ones. No entry is cell 0.
+  struct Met {
+    std::uint64_t cell = 0;
+    std::string_view text;
+  };
+  std::array<Met, 512> met_;
   ScanOptions options_;
   ScanStats stats_;
   std::vector<ColumnType> types_;

@@ -98,16 +98,19 @@ void BatchColumns::PutTexts(const ring::Batch& batch, std::size_t at, std::size_
       continue;
     }
     const std::string_view text = batch.Texts(pick.column)[at + row];
-    values[row] = Text(pick.to == Type::kBytes ? text : Checked(text));
+    const Text* checked = checked_.Find(text);
+    if (checked != nullptr)
+      values[row] = *checked;
+    else
+      values[row] = pick.to == Type::kBytes ? Text(text) : Checked(text);
   }
 }
 
 // The writer promises UTF-8; the engine relies on it; so it is checked here.
-std::string_view BatchColumns::Checked(std::string_view text) {
-  if (text.empty() || checked_.Contains(text)) return text;
-  if (!IsUtf8(text)) return made_.emplace_back(ToUtf8(text));
+Text BatchColumns::Checked(std::string_view text) {
+  if (!IsUtf8(text)) return Text(made_.emplace_back(ToUtf8(text)));
   checked_.Add(text);
-  return text;
+  return Text(text);
 }
 
 Type FromRing(ring::ColumnType type) {

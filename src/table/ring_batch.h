@@ -15,29 +15,37 @@
 #include "ring/batch.h"
 #include "ring/reader.h"
 #include "table/source.h"
+#include "table/text.h"
 
 namespace probing::table {
 
 Type FromRing(ring::ColumnType type);
 ring::ColumnType ToRing(Type type);
 
-// Strings that were found to be UTF-8. Equal strings of one batch mostly have one address, and
-// looking there is cheaper than looking at the bytes. Forgotten with each batch.
+// Strings that were found to be UTF-8, in the form they are written in. Equal strings of one batch
+// mostly have one address, and looking there is cheaper than looking at the bytes. Forgotten with
+// each batch.
 class CheckedStrings {
  public:
-  bool Contains(std::string_view text) const {
-    const std::string_view known = known_[Slot(text)];
-    return known.data() == text.data() && known.size() == text.size();
+  // Null when it is not known.
+  const Text* Find(std::string_view text) const {
+    const Known& known = known_[Slot(text)];
+    const bool same = known.text.data() == text.data() && known.text.size() == text.size();
+    return same ? &known.written : nullptr;
   }
-  void Add(std::string_view text) { known_[Slot(text)] = text; }
+  void Add(std::string_view text) { known_[Slot(text)] = {text, Text(text)}; }
   void Clear() { known_.fill({}); }
 
  private:
-  static constexpr std::size_t kSize = 256;
+  struct Known {
+    std::string_view text;
+    Text written;
+  };
+  static constexpr std::size_t kSize = 512;
   static std::size_t Slot(std::string_view text) {
     return (reinterpret_cast<std::uintptr_t>(text.data()) >> 3) % kSize;
   }
-  std::array<std::string_view, kSize> known_{};
+  std::array<Known, kSize> known_{};
 };
 
 class BatchColumns {
@@ -66,7 +74,7 @@ class BatchColumns {
                  ColumnOut& out);
   void PutTexts(const ring::Batch& batch, std::size_t at, std::size_t count, const Pick& pick,
                 ColumnOut& out);
-  std::string_view Checked(std::string_view text);
+  Text Checked(std::string_view text);
 
   std::vector<Pick> picks_;
   std::vector<std::uint32_t> ring_columns_;

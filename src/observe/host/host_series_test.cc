@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "observe/host/crash_event.h"
 #include "observe/host/process_table.h"
 #include "observe/host/ring_rows.h"
@@ -75,6 +76,11 @@ TEST(HostSeries, SleepingThreadsGetARowNowAndThen) {
   });
   while (tid == 0) SleepUs(1000);
   const std::string stat = "/proc/self/task/" + std::to_string(tid) + "/stat";
+  const auto is_asleep = [&stat] {
+    const Result<std::string> text = ReadFile(stat);
+    return text.ok() && text->find(") S ") != std::string::npos;
+  };
+  while (!is_asleep()) SleepUs(1000);
   const auto arena = MakeArena();
   HostSeries series({.nvml_library = "/nonexistent"});
   ASSERT_TRUE(series.Add(getpid(), *arena, {.quiet_every = 5}).ok());
@@ -94,7 +100,7 @@ TEST(HostSeries, SleepingThreadsGetARowNowAndThen) {
     EXPECT_NE(row.at("wait_channel"), "");
   }
   EXPECT_GE(rows, 3);
-  EXPECT_LE(rows, 5) << "ticks 0, 5 and 10; and perhaps it had not fallen asleep at first";
+  EXPECT_LE(rows, 5) << "ticks 0, 5 and 10";
   stop = true;
   stop.notify_all();
   sleeper.join();
