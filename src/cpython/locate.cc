@@ -128,14 +128,15 @@ Result<Location> LocateWithoutSymbols(const Memory& memory, const Maps& maps, co
 
 Result<Location> Locate(const Memory& memory, const Maps& maps) {
   std::vector<Maps::Object> objects = maps.Objects();
+  // The lowest one. (The lowest mapping may be an allocator's: free-threaded Pythons have it there.)
+  const std::uint64_t program = objects.empty() ? 0 : objects.front().base;
   std::stable_partition(objects.begin(), objects.end(), IsNamedLikePython);
   for (const Maps::Object& object : objects) {
     auto location = LocateIn(memory, maps, object);
     if (location.ok() || location.error().code != Code::kNotFound) return location;
   }
   for (const Maps::Object& object : objects) {
-    const bool is_program = !maps.all().empty() && object.base == maps.all().front().start;
-    if (!is_program && !IsNamedLikePython(object)) continue;
+    if (object.base != program && !IsNamedLikePython(object)) continue;
     auto location = LocateWithoutSymbols(memory, maps, object);
     if (location.ok() || location.error().code != Code::kNotFound) return location;
   }

@@ -317,6 +317,11 @@ def version_of(python: str) -> tuple[int, ...]:
     return tuple(int(part) for part in python.rstrip("t").split("."))
 
 
+def has_gil(python: str) -> bool:
+    """Free-threaded builds have none, and keep the probe's library when it is ejected (functions.h)."""
+    return not python.endswith("t")
+
+
 def is_unpacked(python: str) -> bool:
     """Debian's stripped binary, run through a loader of its own (tools/install_pythons.sh)."""
     return (pythons()[python].parents[1] / "tree").exists()

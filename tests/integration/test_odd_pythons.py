@@ -72,7 +72,8 @@ def test_an_interpreter_that_exports_nothing_is_read(
     assert b"Py" not in symbols.stdout
     started = target("plain", python=str(program), **environment)
     answer = backtrace(probing, started.pid)
-    assert answer["python"] == python
+    version = harness.version_of(python)
+    assert harness.version_of(answer["python"])[: len(version)] == version
     assert frames(answer) == EXPECTED
     assert answer["threads"][0]["frames"][1]["locals"] == {"local": "[1, 'two']"}
 
