@@ -5,6 +5,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := build/venv/bin
 PYTHON ?= python3
+PREFIX ?= /usr/local
 
 # $(call compile,PRESET): configures once (ninja repeats it by itself when needed), then builds.
 compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1)
@@ -40,6 +41,7 @@ bench: build ## What we promise about cost, measured beside other tools
 	@cmake --build build/release --target ring_bench
 	@$(VENV)/python bench/query.py
 	@$(VENV)/python bench/server.py
+	@$(VENV)/python bench/start_hook.py
 
 .PHONY: bench-torch
 bench-torch: build ## What tracing PyTorch costs, beside torch.profiler (installs torch, 1 GB)
@@ -93,6 +95,23 @@ fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks o
 	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
 	@cmake --build build/fuzz --target fuzzers
 	@$(VENV)/python tools/fuzz.py $(FUZZ)
+
+.PHONY: wheel
+wheel: build ## dist/probing-*.whl: one file for every Python 3, checked by auditwheel
+	@$(VENV)/python tools/make_wheel.py
+
+.PHONY: install
+install: build ## Programs, libraries, manual pages and completions below PREFIX=/usr/local (DESTDIR= before it)
+	@DESTDIR=$(DESTDIR) $(VENV)/python tools/stage.py install $(PREFIX)
+
+.PHONY: tarball
+tarball: build ## The same as dist/probing-*.tar.gz, which works wherever it is unpacked
+	@$(VENV)/python tools/stage.py tarball
+
+.PHONY: docs
+docs: build ## The documentation as a site in build/site; dead links fail
+	@tools/install_deps.sh docs
+	@$(VENV)/python tools/make_docs.py
 
 .PHONY: hook
 hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --uninstall undoes it)

@@ -7,6 +7,7 @@
 #   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
 #   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
 #   install_deps.sh torch    + PyTorch in build/torch-venv (1 GB), for tests and bench that skip without
+#   install_deps.sh docs     + what builds the documentation, in build/docs-venv
 #   install_deps.sh e2e      + chromium, and what drives it, in build/e2e-venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -78,10 +79,11 @@ case ${1:-build} in
     ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
   bench) install_venv build/bench-venv bench/requirements.txt ;;
+  docs) install_venv build/docs-venv docs/requirements.txt ;;
   torch) install_venv build/torch-venv tests/integration/torch_requirements.txt ;;
   e2e)
     install_packages "${E2E_PACKAGES[@]}"
     install_venv build/e2e-venv tests/e2e/requirements.txt
     ;;
-  *) die "unknown part '$1': build, clang, bench, torch or e2e" ;;
+  *) die "unknown part '$1': build, clang, bench, docs, torch or e2e" ;;
 esac

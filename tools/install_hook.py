@@ -22,11 +22,17 @@ FILE_NAME = "probing.pth"
 FIND_SITE = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 
+def pth_line(library: Path | None = None) -> str:
+    """Starts the package when somebody wants it. Silent in any case: what is half removed must not
+    print into every Python of the user, as an import that fails here would."""
+    argument = repr(str(library)) if library else ""
+    attempt = f"try: __import__('_probing_start').start({argument})\nexcept Exception: pass"
+    return f'import os; (os.environ.get("PROBING") or os.environ.get("PROBE")) and exec({attempt!r})\n'
+
+
 def pth_content(package_folder: Path, library: Path | None) -> str:
     """One line that makes the package importable, one guarded line that starts it."""
-    argument = repr(str(library)) if library else ""
-    guard = 'os.environ.get("PROBING") or os.environ.get("PROBE")'
-    return f'{package_folder}\nimport os; ({guard}) and __import__("_probing_start").start({argument})\n'
+    return f"{package_folder}\n{pth_line(library)}"
 
 
 def site_packages(python: str) -> Path:

@@ -5,21 +5,28 @@ import sys
 
 RUNTIME_PARENTS = ("/tmp", "/dev/shm", "/var/tmp")  # where probes have their sockets
 SOCKET_SECONDS = 2
+# Where it is from here; what is in a wheel's data folder goes below the prefix, see tools/stage.py.
+PLACES = (
+    "../../../probing",  # PREFIX/lib/python3.x/site-packages/probing
+    "../../../../lib/probing",  # the same where there is a lib64
+    "../lib/probing",  # pip install --target
+    "../..",  # make install: PREFIX/lib/probing/python/probing
+    "../../build/release/bin",  # a source tree
+)
 
 _handle = None  # what dlopen returned, when it was us who loaded the probe
 
 
 def find():
-    """Path of the library: PROBING_LIBRARY, the one that the .pth file names, the one in this
-    package, the one of a source tree."""
+    """Path of the library: PROBING_LIBRARY, the one that the .pth file names, the one that came with
+    this package."""
     hook = sys.modules.get("_probing_start")
     chosen = os.environ.get("PROBING_LIBRARY") or getattr(hook, "library", None)
     if chosen:
         return chosen
     package = os.path.dirname(os.path.abspath(__file__))
-    beside = os.path.join(package, "libprobing.so")
-    built = os.path.join(package, "..", "..", "build", "release", "bin", "libprobing.so")
-    return beside if os.path.exists(beside) or not os.path.exists(built) else os.path.normpath(built)
+    paths = [os.path.normpath(os.path.join(package, place, "libprobing.so")) for place in PLACES]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
 
 
 def socket_path(pid=None):

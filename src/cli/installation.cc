@@ -2,16 +2,21 @@
 
 #include <unistd.h>
 
+#include <initializer_list>
+#include <string_view>
+
 #include "base/file.h"
 
 namespace probing::cli {
 namespace {
 
 // /proc/self/exe, since argv[0] may be anything and `probe` is a link.
-Result<std::string> FindBeside(const std::string& name, const std::string& other_folder) {
+Result<std::string> FindBeside(const std::string& name, std::initializer_list<std::string_view> others) {
   ASSIGN_OR_RETURN(const std::string self, ReadLink("/proc/self/exe"));
-  const std::string folder = self.substr(0, self.rfind('/'));
-  for (const std::string& path : {folder + "/" + name, folder + "/" + other_folder + "/" + name}) {
+  const std::string folder = self.substr(0, self.rfind('/') + 1);
+  if (access((folder + name).c_str(), R_OK) == 0) return folder + name;
+  for (const std::string_view other : others) {
+    const std::string path = folder + std::string(other) + "/" + name;
     if (access(path.c_str(), R_OK) == 0) return path;
   }
   return Error{Code::kFailed, name + " is not beside " + self, "is the installation complete?"};
@@ -19,7 +24,7 @@ Result<std::string> FindBeside(const std::string& name, const std::string& other
 
 }  // namespace
 
-Result<std::string> FindLibrary() { return FindBeside("libprobing.so", "../lib"); }
-Result<std::string> FindDaemon() { return FindBeside("probingd", "../libexec"); }
+Result<std::string> FindLibrary() { return FindBeside("libprobing.so", {"../lib/probing", "../lib"}); }
+Result<std::string> FindDaemon() { return FindBeside("probingd", {"../libexec"}); }
 
 }  // namespace probing::cli

@@ -7,7 +7,7 @@
 
 namespace probing::cli {
 
-// libprobing.so beside the executable, else in ../lib. Absolute.
+// libprobing.so beside the executable, else in ../lib/probing (a wheel, `make install`) or ../lib. Absolute.
 Result<std::string> FindLibrary();
 
 // probingd beside the executable.

@@ -10,7 +10,10 @@ namespace probing::cli {
 namespace {
 
 Result<int> Main(std::string_view program, std::vector<std::string> words) {
-  if (program.ends_with("probe")) {
+  // A wheel cannot carry a link: there `probe` is a script which says who it is (tools/stage.py).
+  const bool as_probe = !words.empty() && words[0] == "--as-probe";
+  if (as_probe) words.erase(words.begin());
+  if (as_probe || program.ends_with("probe")) {
     ASSIGN_OR_RETURN(words, TranslateProbe(words));
   }
   ASSIGN_OR_RETURN(Parsed parsed, ParseCommandLine(std::move(words)));

@@ -47,7 +47,7 @@ std::string FindDaemon(const std::string& library_path) {
   if (real == nullptr) return "";
   const std::string path(real.get());
   const std::string folder = path.substr(0, path.rfind('/'));
-  for (const char* place : {"/probingd", "/../libexec/probingd", "/../bin/probingd"}) {
+  for (const char* place : {"/probingd", "/../libexec/probingd", "/../bin/probingd", "/../../bin/probingd"}) {
     std::string daemon = folder + place;
     if (access(daemon.c_str(), X_OK) == 0) return daemon;
   }

@@ -44,7 +44,8 @@ std::vector<std::string> DuckDbCandidates() {
   std::vector<std::string> candidates;
   if (const Result<std::string> self = ReadLink("/proc/self/exe"); self.ok()) {
     const std::string folder = self->substr(0, self->rfind('/'));
-    candidates = {folder + "/libduckdb.so", folder + "/../lib/libduckdb.so"};
+    candidates = {folder + "/libduckdb.so", folder + "/../lib/probing/libduckdb.so",
+                  folder + "/../lib/libduckdb.so"};
   }
   if (const char* path = std::getenv("PROBING_DUCKDB"); path != nullptr) candidates.emplace_back(path);
   return candidates;

@@ -63,9 +63,9 @@ struct DuckDb {
 #undef PROBING_DECLARE
 };
 
-// Where libduckdb.so is looked for: beside the executable, in ../lib, then $PROBING_DUCKDB (a
-// file). An installation's own library comes first, so that a variable in somebody's shell does
-// not change what is loaded.
+// Where libduckdb.so is looked for: beside the executable, in ../lib/probing, in ../lib, then
+// $PROBING_DUCKDB (a file). An installation's own library comes first, so that a variable in somebody's shell
+// does not change what is loaded.
 std::vector<std::string> DuckDbCandidates();
 
 // Loads the library at the first call and keeps it. Thread-safe.

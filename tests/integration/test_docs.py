@@ -1,0 +1,150 @@
+"""What the documents say: links lead somewhere, queries run, names exist, generated pages are complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import harness
+import help_text
+import make_docs
+import pytest
+import reference_pages
+from harness import Cli, Target, wait_until
+
+DOCS = harness.ROOT / "docs"
+# A block of the cookbook, and what is said about it in a comment before.
+BLOCK = re.compile(r"(<!-- may be empty -->\n)?```sql\n(.*?)```", re.DOTALL)
+GUIDE_QUERY = re.compile(r'^    probing (?:-t PID )?query "([^"]+)"$', re.MULTILINE)
+
+
+def cookbook() -> list[tuple[str, bool]]:
+    """(SQL, whether there must be rows)"""
+    return [(sql, not empty) for empty, sql in BLOCK.findall((DOCS / "cookbook.md").read_text())]
+
+
+def guide_queries() -> list[str]:
+    pages = [*DOCS.glob("*.md"), *(DOCS / "guides").glob("*.md")]
+    return sorted({sql for page in pages for sql in GUIDE_QUERY.findall(page.read_text())})
+
+
+def cpp_tests() -> set[str]:
+    sources = harness.ROOT.glob("src/**/*_test.cc")
+    macro = re.compile(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", re.MULTILINE)
+    return {f"{suite}.{name}" for path in sources for suite, name in macro.findall(path.read_text())}
+
+
+def python_tests() -> set[str]:
+    sources = harness.ROOT.glob("tests/integration/test_*.py")
+    return {
+        name for path in sources for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_links_of_the_documents_lead_somewhere() -> None:
+    assert [link for page in make_docs.pages() for link in make_docs.dead_links(page)] == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_docs, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("[a](page.md) [b](gone.md#x) [c](https://example.org/) ![d](gone.png)")
+    assert make_docs.dead_links(page) == ["page.md: gone.md#x"]
+
+
+def test_links_beyond_the_site_become_names_of_files() -> None:
+    page = DOCS / "guides/x.md"
+    text = "[security](security.md#tokens) [tables](../reference/tables.md) [who](../../ARCHITECTURE.md) "
+    text += "[web](../../web/README.md)"
+    assert make_docs.rewrite(page, text) == (
+        "[security](../guides/security.md#tokens) [tables](../reference/tables.md) [who](../architecture.md) "
+        "web (`web/README.md`)"
+    )
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = (harness.ROOT / "mkdocs.yml").read_text()
+    names = [*map(make_docs.place_of, make_docs.pages()), *make_docs.GENERATED]
+    assert [name for name in names if name not in menu] == []
+
+
+def test_the_reference_has_every_command_setting_and_route(probing: Cli) -> None:
+    helps = help_text.read_all(harness.BIN)
+    page = reference_pages.commands_page(helps)
+    for about in helps[1:]:
+        assert f"## {about.name}\n\n{about.summary}\n" in page
+        assert probing(*about.name.split()[1:], "--help").stdout.startswith(about.summary)
+    declared = (harness.ROOT / "src/wire/settings.cc").read_text().count(" Setting{")
+    assert len(reference_pages.settings()) == declared > 20
+    assert (
+        "| `probing.query.timeout` | `10` | probingd | how long one query may take |"
+        in reference_pages.settings_page()
+    )
+    routes = json.loads((harness.ROOT / "src/daemon/openapi.json").read_text())["paths"]
+    assert all(f" {route}\n" in reference_pages.api_page() for route in routes)
+
+
+# ── names that documents use ─────────────────────────────────────────────────────────────────
+
+
+def test_every_fault_has_tests_that_exist() -> None:
+    known = cpp_tests() | python_tests()
+    rows = [line for line in (DOCS / "faults.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if "| test |" not in row]
+    assert len(rows) > 35
+    for row in rows:
+        named = re.findall(r"`([\w.]+)`", row.rpartition(" | ")[2])
+        assert named and set(named) <= known, f"{row}: {set(named) - known}"
+
+
+def test_messages_of_the_troubleshooting_page_exist() -> None:
+    sources = "".join(path.read_text() for path in harness.ROOT.glob("src/**/*.cc"))
+    messages = re.findall(
+        r"`([^`]+)`", "\n".join(re.findall(r"^### (.*)$", (DOCS / "troubleshooting.md").read_text(), re.M))
+    )
+    assert len(messages) > 20
+    for message in messages:
+        for part in filter(None, (piece.strip() for piece in message.split("…"))):
+            assert part in sources, f"no source says {part!r}"
+
+
+# ── queries ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def job(probing: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A target that was entered and watched for some rows of every series."""
+    command = [sys.executable, str(harness.TARGETS / "target_training.py")]
+    running = Target(command, tmp_path_factory.mktemp("job"), {})
+    probing("-t", running.pid, "inject").expect(0)
+    for table in ("system.cpu", "system.threads", "system.memory", "python.samples"):
+        ask = f"SELECT count(*) AS n FROM {table}"
+        wait_until(lambda ask=ask: harness.rows(probing, ask, running.pid)[0]["n"] > 1, 30, table)
+    yield running
+    running.expect_unharmed()
+    running.kill()
+
+
+Rows = Callable[[str], list[dict[str, object]]]
+
+
+@pytest.fixture
+def ask(probing: Cli, job: Target) -> Rows:
+    return lambda sql: harness.rows(probing, sql, job.pid)
+
+
+@pytest.mark.parametrize(("sql", "has_rows"), cookbook(), ids=lambda value: str(value).split("\n")[0][:40])
+def test_a_query_of_the_cookbook_runs(ask: Rows, sql: str, has_rows: bool) -> None:
+    rows = ask(sql)
+    assert rows or not has_rows
+
+
+@pytest.mark.parametrize("sql", guide_queries(), ids=lambda sql: sql[:40])
+def test_a_query_of_the_guides_runs(ask: Rows, sql: str) -> None:
+    ask(sql)
