@@ -1,0 +1,54 @@
+// The probe's one thread: its socket, its clients, what they ask for. control.cc has the loop, verbs.cc
+// what each verb does.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "probe/client.h"
+#include "probe/evaluations.h"
+#include "probe/upkeep.h"
+#include "wire/message.h"
+#include "wire/rendezvous.h"
+#include "wire/settings.h"
+
+namespace probing::probe {
+
+class Control {
+ public:
+  // Lifetime: `wake_fd` is an eventfd that outlives this.
+  Control(int wake_fd, wire::Listener listener);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Returns after `eject`. True: nothing of ours is left in use, the code may go.
+  bool Serve();
+
+ private:
+  void Accept();
+  void ReadFrom(Client& client);
+  void Drop(Client& client);
+  void Send(int client_fd, const wire::Message& answer, int attached = -1);
+
+  void Handle(Client& client, const wire::Message& request);
+  void Evaluate(const Client& client, const wire::Message& request, pyapi::Work work);
+  wire::Message Hello(std::uint32_t id) const;
+  wire::Message Status(std::uint32_t id) const;
+  wire::Message Configure(const wire::Message& request);
+  wire::Message Leave(std::uint32_t id);
+  void SendRings(const Client& client, const wire::Message& request);
+  void SendOverhead(const Client& client, const wire::Message& request);
+  pyapi::Work EvaluationOf(const wire::Message& request) const;
+
+  const int wake_fd_;
+  wire::Listener listener_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  wire::Settings settings_;
+  Evaluations evaluations_;
+  Upkeep upkeep_;
+  std::int64_t turns_ = 0;  // of Serve()
+  bool leaving_ = false;
+  bool released_ = false;
+};
+
+}  // namespace probing::probe

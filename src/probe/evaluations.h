@@ -1,0 +1,77 @@
+// The evaluations clients wait for: one under way, the others behind it, each with a deadline.
+//
+// Belongs to the probe's thread, like the Evaluator in it, and never waits: the end of the work makes
+// `wake_fd` readable.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "pyapi/evaluator.h"
+#include "wire/message.h"
+
+namespace probing::probe {
+
+class Evaluations {
+ public:
+  // How an answer reaches the client that is connected as this descriptor.
+  using Send = std::function<void(int client_fd, const wire::Message& answer)>;
+  // Lifetime: `wake_fd` is an eventfd that outlives this.
+  Evaluations(int wake_fd, Send send) : wake_fd_(wake_fd), send_(std::move(send)), evaluator_(wake_fd) {}
+
+  // Answers the request when the work is done, or when the request's time is up.
+  void Add(int client_fd, const wire::Message& request, std::int64_t default_timeout_ms, pyapi::Work work);
+
+  // A client's own evaluations: of its connection, or of the session that is named. What has not begun is
+  // answered at once and does not begin.
+  void Interrupt(int client_fd, std::string_view session);
+
+  // Nobody waits there any more.
+  void Forget(int client_fd);
+
+  // Work of our own, which nobody waits for; it makes room for what somebody does wait for.
+  // REQUIRES: !busy().
+  void StartOwn(pyapi::Work work) { (void)evaluator_.Start(std::move(work)); }
+
+  bool busy() const { return evaluator_.busy(); }
+  std::int64_t begun() const { return begun_; }
+
+  // To be called when `wake_fd` is readable, and after NextDeadlineMs().
+  void OnWake();
+  void OnDeadlines();
+  int NextDeadlineMs() const;
+
+  // Ends everything, and takes what is ours out of the interpreter.
+  pyapi::Evaluator::Left Release(std::int64_t timeout_ms);
+
+ private:
+  struct Pending {
+    int client_fd = -1;  // −1: nobody any more
+    std::uint32_t id = 0;
+    Deadline deadline = Deadline::AfterMs(0);
+    pyapi::Work work;
+    std::string_view reason;                    // "timeout" or "cancelled" once it was told to stop
+    std::string session;                        // whose evaluation it is; "" for a single one
+    std::int64_t gil_timeout_ms = 0;            // how long it may wait for the GIL alone; 0: no limit
+    std::optional<Deadline> gil_deadline = {};  // that, once it is under way
+  };
+
+  void StartNext();
+  void Answer(wire::Message answer);
+  bool GiveUpWaiting(std::string_view reason);
+  void Stop(std::string_view reason);
+
+  const int wake_fd_;
+  const Send send_;
+  pyapi::Evaluator evaluator_;
+  std::optional<Pending> pending_;  // under way
+  std::deque<Pending> queue_;       // behind it
+  std::int64_t begun_ = 0;
+};
+
+}  // namespace probing::probe

@@ -1,0 +1,159 @@
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "probe/control.h"
+#include "probe/control_thread.h"
+#include "probe/lifecycle.h"
+#include "probe/recording.h"
+#include "probing/probing.h"
+#include "pyapi/debugger_lease.h"
+#include "pyapi/overhead.h"
+#include "pyapi/recorder.h"
+
+namespace probing::probe {
+
+using pyapi::Work;
+using wire::Message;
+
+namespace {
+constexpr std::int64_t kReleaseMs = 2000;
+}  // namespace
+
+void Control::Handle(Client& client, const Message& request) {
+  const std::string_view verb = request.Get("verb");
+  const int fd = client.fd();
+  if (verb == "hello") {
+    // Under Yama only a named process may read this one's memory from outside.
+    if (request.Get("ptracer") == "1") {
+      if (auto peer = wire::PeerOf(fd); peer.ok()) prctl(PR_SET_PTRACER, peer->pid, 0, 0, 0);
+    }
+    return Send(fd, Hello(request.id()));
+  }
+  if (verb == "status") return Send(fd, Status(request.id()));
+  if (verb == "config") return Send(fd, Configure(request));
+  if (verb == "rings") return SendRings(client, request);
+  if (verb == "eval") return Evaluate(client, request, EvaluationOf(request));
+  if (verb == "debugger") {  // a debugger is there and looks; no GIL is needed for that
+    pyapi::DebuggerLease::Renew();
+    return Send(fd, Message(request.id()).Set("stops", pyapi::DebuggerLease::stops()));
+  }
+  if (verb == "live" && request.Get("table") == "probing.overhead") return SendOverhead(client, request);
+  if (verb == "live") {
+    Work work{Work::Kind::kLive, std::string(request.Get("table"))};
+    for (const auto& [key, value] : request.fields()) {
+      if (key == "column") work.columns.push_back(value);
+    }
+    return Evaluate(client, request, std::move(work));
+  }
+  if (verb == "interrupt") {
+    evaluations_.Interrupt(fd, request.Get("session"));
+    return Send(fd, Message(request.id()));
+  }
+  if (verb == "eject") return Send(fd, Leave(request.id()));
+  Send(fd,
+       Message::Failure(request.id(), {Code::kUsage, "the probe knows no verb " + std::string(verb), ""}));
+}
+
+void Control::Evaluate(const Client& client, const Message& request, Work work) {
+  const auto default_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.timeout") * 1000);
+  evaluations_.Add(client.fd(), request, default_ms, std::move(work));
+}
+
+// Takes everything of ours out of the job; Serve() returns then.
+Message Control::Leave(std::uint32_t id) {
+  using enum pyapi::Evaluator::Left;
+  leaving_ = true;
+  const pyapi::Evaluator::Left left = evaluations_.Release(kReleaseMs);
+  released_ = left == kNothing;
+  if (left != kNothing) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
+  Message answer(id);
+  if (left == kThread) {
+    answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
+  } else if (left == kFunction) {
+    answer.Set(
+        "note",
+        "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
+  } else if (ThisOrigin() != Origin::kInjected) {
+    answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
+  }
+  return answer;
+}
+
+void Control::SendRings(const Client& client, const Message& request) {
+  Result<int> file = pyapi::Recorder::File();
+  if (!file.ok()) return Send(client.fd(), Message::Failure(request.id(), file.error()));
+  Message answer(request.id());
+  answer.Set("pid", static_cast<std::int64_t>(getpid()));
+  Send(client.fd(), answer, *file);
+}
+
+// Answered here: what the probe costs must be seen also when the GIL is held.
+void Control::SendOverhead(const Client& client, const Message& request) {
+  std::vector<std::string> columns;
+  for (const auto& [key, value] : request.fields()) {
+    if (key == "column") columns.push_back(value);
+  }
+  const pyapi::Cost own{.calls = turns_, .total_ns = ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
+  const Result<std::string> rows = pyapi::EncodeOverhead(columns, own, StartedNs());
+  Send(client.fd(),
+       rows.ok() ? Message(request.id()).Set("rows", *rows) : Message::Failure(request.id(), rows.error()));
+}
+
+Message Control::Hello(std::uint32_t id) const {
+  const pyapi::PythonApi* python = pyapi::FindPython();
+  Message answer(id);
+  answer.Set("version", PROBING_VERSION).Set("pid", static_cast<std::int64_t>(getpid()));
+  answer.Set("python", python != nullptr ? python->Version() : "");
+  answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
+  // For code in this process that found us here; see python/probing/_library.py.
+  answer.Set("python_entry", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&probing_python)));
+  return answer;
+}
+
+Message Control::Status(std::uint32_t id) const {
+  Message answer = Hello(id);
+  answer.Set("clients", static_cast<std::int64_t>(clients_.size()));
+  answer.Set("evaluations", evaluations_.begun());
+  answer.Set("evaluating", evaluations_.busy() ? "yes" : "no");
+  return answer;
+}
+
+Message Control::Configure(const Message& request) {
+  constexpr std::string_view kSet = "set:";
+  wire::Settings changed = settings_;  // all or nothing
+  bool any = false;
+  for (const auto& [key, value] : request.fields()) {
+    if (!key.starts_with(kSet)) continue;
+    if (auto set = changed.Set(std::string_view(key).substr(kSet.size()), value); !set.ok()) {
+      return Message::Failure(request.id(), set.error());
+    }
+    any = true;
+  }
+  settings_ = std::move(changed);
+  pyapi::Recorder::SetLimits(LimitsOf(settings_));
+  FollowForks(settings_.GetFlag("probing.nested"));
+  if (any) upkeep_.LookSoon();
+  Message answer(request.id());
+  for (const auto& [setting, value] : settings_.all()) answer.Set(setting->name, value);
+  return answer;
+}
+
+// What the request says beyond the code is for evaluate.py.
+Work Control::EvaluationOf(const Message& request) const {
+  const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
+  Work work{Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output, ""};
+  for (const auto& [key, value] : request.fields()) {
+    if (key == "verb" || key == "code" || key.ends_with("timeout_ms")) continue;
+    if (!work.options.empty()) work.options += '\0';
+    work.options += key;
+    work.options += '\0';
+    work.options += value;
+  }
+  if (request.Get("op") == "debug") {
+    work.options += std::string("\0max_pause\0", 11) + std::string(settings_.Get("probing.debug.max_pause"));
+  }
+  return work;
+}
+
+}  // namespace probing::probe

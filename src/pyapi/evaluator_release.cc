@@ -1,0 +1,94 @@
+// How everything of ours leaves the interpreter.
+#include "base/clock.h"
+#include "base/thread.h"
+#include "pyapi/evaluator.h"
+#include "pyapi/functions.h"
+#include "pyapi/gil.h"
+#include "pyapi/hooks.h"
+#include "pyapi/recorder.h"
+#include "pyapi/torch_native.h"
+
+namespace probing::pyapi {
+namespace {
+
+// Ends sessions and takes back what they put into the job. Our functions go with it.
+void CallLeave(const PythonApi& api, PyObject* helpers) {
+  PyObject* leave = api.PyDict_GetItemString(helpers, "leave");
+  PyObject* done = leave == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(leave, nullptr);
+  if (done != nullptr) api.Py_DecRef(done);
+  api.PyErr_Clear();
+}
+
+}  // namespace
+
+Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
+  const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  if (!Abandon()) Interrupt();
+  while (busy()) {
+    (void)Collect();
+    if (deadline.passed()) return Left::kThread;
+    SleepUs(200);
+  }
+  while (PendingCallOutstanding()) {
+    if (deadline.passed()) return Left::kThread;
+    SleepUs(200);
+  }
+  if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
+  const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
+  if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
+  if (api_ == nullptr || nothing_there) {
+    Recorder::Close(Recorder::Users::kNone);
+    return Left::kNothing;
+  }
+  if (!api_->Usable()) return FunctionsAlive() ? Left::kFunction : Left::kNothing;
+  auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
+  if (!started.ok()) return Left::kThread;
+  while (!released_.load()) {
+    if (deadline.passed()) return Left::kThread;
+    SleepUs(200);
+  }
+  pthread_join(*started, nullptr);
+  return function_left_ ? Left::kFunction : Left::kNothing;
+}
+
+// With the GIL: who has just given our last function back has left our code, and nobody is in the
+// middle of a row.
+void Evaluator::CloseRecorder() {
+  using enum Recorder::Users;
+  function_left_ = FunctionsAlive() || InsideTorchCalls();
+  // Native code needs no GIL to be inside.
+  const bool may_be_inside = !api_->HasGil() || NativeCodeHasTables();
+  Recorder::Close(!function_left_ ? kNone : (may_be_inside ? kInside : kOutside));
+}
+
+void* Evaluator::ReleaseThread(void* self) {
+  auto* evaluator = static_cast<Evaluator*>(self);
+  const PythonApi& api = *evaluator->api_;
+  bool removed = false;
+  constexpr int kMostLooks = 2500;  // half a second
+  int looks = 0;
+  while (!removed) {
+    {
+      const Gil gil(api, Gil::Manner::kPatient);
+      if (!gil) {  // the end of the process takes care of everything
+        evaluator->function_left_ = true;
+        break;
+      }
+      removed = Hooks::Remove(api);
+      // A call of the job that is inside of ours mostly comes out of it soon.
+      if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
+      if (removed && evaluator->helpers_ != nullptr) {
+        if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
+        evaluator->talks_ = false;
+        api.Py_DecRef(evaluator->helpers_);
+        evaluator->helpers_ = nullptr;
+      }
+      if (removed) evaluator->CloseRecorder();
+    }
+    if (!removed) SleepUs(200);  // a thread of the job is inside of them
+  }
+  evaluator->released_.store(true);
+  return nullptr;
+}
+
+}  // namespace probing::pyapi
