@@ -42,13 +42,13 @@ async function listen(parameters, signal, hear) {
  * `failed` hears of it, and with null that it works. `parameters()` is asked anew for each connection.
  * @returns {() => void} begins anew
  */
-export function follow(parameters, { signal, hears, failed }) {
+export function follow(parameters, { signal, hears, failed, parse = JSON.parse }) {
   let connection = new AbortController();
   let timer = 0;
   let failures = 0;
 
   const hear = (name, data) => {
-    const value = parseJson(data);
+    const value = parse(data);
     if (name === "failed") throw new ApiError(value.error);
     failures = 0;
     failed?.(null);
@@ -101,7 +101,7 @@ export function followQueries(queries, { target, seconds, signal, heard, failed 
       heard(results);
     },
   };
-  return follow(parameters, { signal, hears, failed });
+  return follow(parameters, { signal, hears, failed, parse: parseJson });
 }
 
 export function recordsOf(results) {
