@@ -4,19 +4,24 @@
     server.py [--seconds S] [--clients N]
 
 A target is probed and served on a loopback address. One client asks one thing at a time over one
-connection (p50, p99); then N clients, each a process of its own, ask for `SELECT 1` side by side; then
-once more while 100 others follow events. Writes JSON to bench/results/.
+connection (p50, p99). Then wrk: probingd and its workers on one core, N clients on the other, as fast as
+they can; once more while 100 others follow events. Last the job: the time of its steps with and without
+that load on the other core, in turns. Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
+import os
 import platform
+import re
+import shutil
 import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -64,10 +69,81 @@ def measure(port: int, data: bytes, seconds: float) -> list[float]:
     return times
 
 
-def measure_many(port: int, data: bytes, seconds: float, clients: int) -> list[float]:
-    with multiprocessing.Pool(clients) as pool:
-        results = pool.starmap(measure, [(port, data, seconds)] * clients)
-    return [one for times in results for one in times]
+SELECT_1 = """wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"sql": "SELECT 1"}'
+"""
+MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+
+
+def wrk(port: int, path: str, seconds: float, clients: int, script: str = "") -> dict[str, float]:
+    """Requests per second and latencies of `clients` connections, each asking again at once; on core 1."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
+        lua.write(script)
+        lua.flush()
+        command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--latency"]
+        command += ["-s", lua.name] if script else []
+        done = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True)
+    if done.returncode != 0 or "Non-2xx" in done.stdout:
+        raise RuntimeError(done.stdout + done.stderr)
+    shares = re.findall(r"^ +(50|99)% +([\d.]+)(us|ms|s)$", done.stdout, re.MULTILINE)
+    p50, p99 = (float(value) * MS[unit] for _, value, unit in shares)
+    rate = re.search(r"Requests/sec: +([\d.]+)", done.stdout)
+    return {"per_second": round(float(rate[1])), "p50_ms": round(p50, 3), "p99_ms": round(p99, 3)}
+
+
+def put_on_core(pid: int, core: int) -> None:
+    """A process, its threads and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for each in [pid, *map(int, children)]:
+        subprocess.run(["taskset", "-acp", str(core), str(each)], check=True, capture_output=True)
+
+
+STEPS = """
+import sys, time
+print("ready", flush=True)
+with open(sys.argv[1], "w") as out:
+    while True:
+        start = time.monotonic_ns()
+        total = 0
+        for i in range(30000): total += i * i
+        out.write("%d %d\\n" % (start, time.monotonic_ns() - start))
+"""
+
+
+def steps_under_load(probing: harness.Cli, seconds: float, clients: int) -> dict[str, float]:
+    """Median time of a step on core 0, alone and with the load on core 1, in turns of a second."""
+    with tempfile.NamedTemporaryFile() as file:
+        command = ["taskset", "-c", "0", sys.executable, "-c", STEPS, file.name]
+        job = harness.Target(command, Path("/tmp"), {})
+        port = free_port()
+        try:
+            probing("-t", job.pid, "inject", "--listen", port).expect(0)
+            put_on_core(probing("status", "--json").expect(0).json["pid"], 1)
+            time.sleep(1)
+            turns = []
+            for turn in range(2 * int(seconds)):
+                begin = time.monotonic_ns()
+                if turn % 2:
+                    wrk(port, "/api/v1/query", 1, clients, SELECT_1)
+                else:
+                    time.sleep(1)
+                turns.append((begin, time.monotonic_ns(), turn % 2 == 1))
+            time.sleep(0.5)
+            rows = [tuple(map(int, line.split())) for line in Path(file.name).read_text().splitlines()[:-1]]
+        finally:
+            probing("serve", "--listen", port, "--close")
+            job.kill()
+    alone, loaded = [], []
+    for begin, end, is_loaded in turns:
+        inside = [took for start, took in rows if begin < start and start + took < end]
+        (loaded if is_loaded else alone).append(statistics.median(inside))
+    changes = [100 * (b / a - 1) for a, b in zip(alone, loaded, strict=True)]
+    return {
+        "alone_us": round(statistics.median(alone) / 1000, 1),
+        "loaded_us": round(statistics.median(loaded) / 1000, 1),
+        "change_percent": round(statistics.median(changes), 2),
+    }
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -76,13 +152,16 @@ def percentile(times: list[float], share: float) -> float:
 
 def describe(what: str, times: list[float], seconds: float) -> dict[str, Any]:
     row = {
-        "what": what,
         "per_second": round(len(times) / seconds),
         "p50_ms": round(statistics.median(times), 3),
         "p99_ms": round(percentile(times, 0.99), 3),
     }
+    return show(what, row)
+
+
+def show(what: str, row: dict[str, float]) -> dict[str, Any]:
     print(f"{what:44} {row['per_second']:>7}/s   p50 {row['p50_ms']:>8} ms   p99 {row['p99_ms']:>8} ms")
-    return row
+    return {"what": what, **row}
 
 
 def follow_events(port: int, count: int) -> list[socket.socket]:
@@ -99,6 +178,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--clients", type=int, default=50)
     options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        sys.exit("there is no wrk: tools/install_deps.sh bench")
+    if os.cpu_count() == 1:
+        sys.exit("one core cannot be divided between probingd and its clients")
     probing = harness.Cli(harness.BIN)
     target = harness.Target([sys.executable, str(harness.TARGETS / "target_sleep.py")], Path("/tmp"), {})
     port = free_port()
@@ -116,11 +199,22 @@ def main() -> None:
         }
         for what, data in questions.items():
             rows.append(describe(what, measure(port, data, options.seconds), options.seconds))
-        many = measure_many(port, questions["SELECT 1"], options.seconds, options.clients)
-        rows.append(describe(f"SELECT 1, {options.clients} clients", many, options.seconds))
+        put_on_core(daemon, 0)
+        for what, path, clients, script in (
+            ("SELECT 1, one client", "/api/v1/query", 1, SELECT_1),
+            (f"SELECT 1, {options.clients} clients", "/api/v1/query", options.clients, SELECT_1),
+            (
+                f"backtrace, {options.clients} clients",
+                f"/api/v1/backtrace?target={target.pid}",
+                options.clients,
+                "",
+            ),
+            (f"the page, {options.clients} clients", "/", options.clients, ""),
+        ):
+            rows.append(show(what, wrk(port, path, options.seconds, clients, script)))
         followers = follow_events(port, 100)
-        times = measure(port, questions["SELECT 1"], options.seconds)
-        rows.append(describe("SELECT 1, 100 others follow events", times, options.seconds))
+        result = wrk(port, "/api/v1/query", options.seconds, options.clients, SELECT_1)
+        rows.append(show(f"SELECT 1, {options.clients} clients, 100 follow events", result))
         memory_kb = int(harness.proc_status(daemon, "VmRSS").split()[0])
         print(f"probingd: {memory_kb / 1024:.1f} MB")
         for follower in followers:
@@ -128,9 +222,19 @@ def main() -> None:
     finally:
         probing("serve", "--listen", port, "--close")
         target.kill()
+    steps = steps_under_load(probing, options.seconds, options.clients)
+    print(
+        f"a step of the job: {steps['alone_us']} us alone, {steps['loaded_us']} us with {options.clients}"
+        f" clients on the other core ({steps['change_percent']:+} %)"
+    )
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
-    record = {"machine": platform.platform(), "date": time.strftime("%F"), "rss_kb": memory_kb, "rows": rows}
+    record = {
+        "machine": platform.platform(),
+        "date": time.strftime("%F"),
+        "rss_kb": memory_kb,
+        "rows": rows,
+    } | {"steps": steps}
     (results / "server.json").write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -18,10 +18,11 @@ die() { printf 'deps: %s\n' "$*" >&2; exit 1; }
 # Versions are those of Debian 12, which do not change; libraries with a version in their name
 # are asked for by that name.
 BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
-                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev
+                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev
                 python3 python3-venv ca-certificates git)
 TEST_PACKAGES=(strace gdb util-linux procps musl-tools)
 E2E_PACKAGES=(chromium fonts-dejavu-core)
+BENCH_PACKAGES=(wrk)
 CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
 
 install_packages() {
@@ -78,7 +79,10 @@ case ${1:-build} in
     tools/fetch_uplot.sh
     ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
-  bench) install_venv build/bench-venv bench/requirements.txt ;;
+  bench)
+    install_packages "${BENCH_PACKAGES[@]}"
+    install_venv build/bench-venv bench/requirements.txt
+    ;;
   docs) install_venv build/docs-venv docs/requirements.txt ;;
   torch) install_venv build/torch-venv tests/integration/torch_requirements.txt ;;
   e2e)

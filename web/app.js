@@ -2,7 +2,8 @@
 //
 // A page is a module of pages/ with mount({root, params, target, signal, live}): it builds its elements in
 // `root` and stops when `signal` says so. `target` is a pid or null (all targets), `params` are those of
-// the address, live(task, ms, place) asks again and again while the page is seen.
+// the address, live(task, ms, place) asks again and again while the page is seen. What the server can tell
+// by itself is followed (lib/stream.js).
 import { fill, h } from "./lib/dom.js";
 import { isPaused, poll, setPaused } from "./lib/poll.js";
 import { current, link, makeHash, setParams } from "./lib/state.js";
@@ -82,8 +83,14 @@ async function show() {
 }
 
 function makeContext(root, params, target, signal) {
-  const live = (task, every, place) => poll(task, { every, signal, failed: (error) => place?.fail(error) });
+  const live = (task, every, place) => poll(task, { every, signal, failed: (error) => tell(error, place) });
   return { root, params, target, signal, live };
+}
+
+// Whoever gets no answer makes sure that the others know.
+function tell(error, place) {
+  place?.fail(error);
+  if (error?.code === "unreachable" && !targets.error) targets.again();
 }
 
 function togglePause() {

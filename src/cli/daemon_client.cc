@@ -1,7 +1,6 @@
 #include "cli/daemon_client.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,9 +14,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/scoped_fd.h"
-#include "cli/dial.h"
+#include "cli/channel.h"
 #include "cli/installation.h"
 #include "cli/output.h"
 #include "wire/contract.h"
@@ -45,12 +43,17 @@ std::optional<Endpoint>& Remote() {
   return remote;
 }
 
-Result<ScopedFd> ConnectToRemote(const Endpoint& endpoint) {
-  Result<ScopedFd> fd = endpoint.address ? DialTcp(*endpoint.address, kConnectTimeoutMs)
-                                         : wire::Connect(endpoint.socket_path, geteuid());
-  if (!fd.ok() && fd.error().hint.empty())
-    fd.error().hint = "is it served there? `probing serve --listen` does that";
-  return fd;
+Result<Channel> OverSocket(Result<ScopedFd> fd) {
+  if (!fd.ok()) return std::move(fd.error());
+  return Channel(std::move(*fd));
+}
+
+Result<Channel> ConnectToRemote(const Endpoint& endpoint) {
+  Result<Channel> channel = endpoint.address ? Channel::Dial(*endpoint.address, kConnectTimeoutMs)
+                                             : OverSocket(wire::Connect(endpoint.socket_path, geteuid()));
+  if (!channel.ok() && channel.error().hint.empty())
+    channel.error().hint = "is it served there? `probing serve --listen` does that";
+  return channel;
 }
 
 std::optional<ScopedFd> ConnectOnce() {
@@ -79,35 +82,18 @@ std::optional<ScopedFd> ConnectOnce() {
   _exit(127);
 }
 
-Result<ScopedFd> ConnectOrStart() {
+Result<Channel> ConnectOrStart() {
   if (Remote()) return ConnectToRemote(*Remote());
-  if (std::optional<ScopedFd> fd = ConnectOnce()) return std::move(*fd);
+  if (std::optional<ScopedFd> fd = ConnectOnce()) return Channel(std::move(*fd));
   RETURN_IF_ERROR(StartDaemon());
   const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
   while (!deadline.passed()) {
-    if (std::optional<ScopedFd> fd = ConnectOnce()) return std::move(*fd);
+    if (std::optional<ScopedFd> fd = ConnectOnce()) return Channel(std::move(*fd));
     SleepUs(300);
   }
   const Result<std::string> directory = wire::PrepareRuntimeDirectory();
   return Error{Code::kFailed, "probingd was started but does not answer",
                directory.ok() ? "its log is " + *directory + "/probingd.log" : directory.error().message};
-}
-
-// Reads until `size` bytes are there, or until the blank line behind the headers.
-Result<void> ReadMore(int fd, std::string& buffer, const std::optional<Deadline>& deadline) {
-  pollfd ready{fd, POLLIN, 0};
-  const int n = poll(&ready, 1, deadline ? deadline->left_ms() : -1);
-  if (n == 0)
-    return Error{Code::kTimeout, "probingd did not answer in time", "is it stopped? see `probing status`"};
-  if (n < 0 && errno != EINTR) return ErrnoError("wait for probingd");
-  if (n < 0) return {};
-  std::array<char, 16384> bytes;
-  const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
-  if (got < 0 && errno != EINTR) return ErrnoError("read from probingd");
-  if (got == 0)
-    return Error{Code::kFailed, "probingd went away before it answered", "try again: it is started anew"};
-  if (got > 0) buffer.append(bytes.data(), static_cast<std::size_t>(got));
-  return {};
 }
 
 std::vector<std::string> WarningsIn(std::string_view head) {
@@ -121,13 +107,13 @@ std::vector<std::string> WarningsIn(std::string_view head) {
   return warnings;
 }
 
-Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
+Result<HttpAnswer> ReadAnswer(Channel& channel, Patience patience) {
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
   std::string buffer;
   std::size_t end = 0;
   while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
-    RETURN_IF_ERROR(ReadMore(fd, buffer, deadline));
+    RETURN_IF_ERROR(channel.Read(buffer, deadline));
   const std::string head = buffer.substr(0, end + 2);
   HttpAnswer answer;
   std::size_t size_bytes = 0;
@@ -137,13 +123,13 @@ Result<HttpAnswer> ReadAnswer(int fd, Patience patience) {
       std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
       std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc();
   if (!valid) return Error{Code::kFailed, "probingd answered something that is not HTTP", ""};
-  while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(ReadMore(fd, buffer, deadline));
+  while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(channel.Read(buffer, deadline));
   answer.body = buffer.substr(end + 4, size_bytes);
   answer.warnings = WarningsIn(head);
   return answer;
 }
 
-Result<HttpAnswer> Exchange(int fd, const std::string& method, const std::string& path,
+Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const std::string& path,
                             const std::string& body, Patience patience) {
   const std::string host = Remote() && Remote()->address ? Remote()->address->ToText() : "localhost";
   std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n";
@@ -152,13 +138,13 @@ Result<HttpAnswer> Exchange(int fd, const std::string& method, const std::string
   request += std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
   request +=
       "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-  RETURN_IF_ERROR(WriteAll(fd, request));
-  return ReadAnswer(fd, patience);
+  RETURN_IF_ERROR(channel.Write(request));
+  return ReadAnswer(channel, patience);
 }
 
-Result<void> ReplaceDaemon(int fd) {
+Result<void> ReplaceDaemon(Channel& channel) {
   ASSIGN_OR_RETURN(const HttpAnswer stopped,
-                   Exchange(fd, "POST", std::string(wire::kShutdownRoute), "{}", Patience::kSeconds));
+                   Exchange(channel, "POST", std::string(wire::kShutdownRoute), "{}", Patience::kSeconds));
   const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
   while (ConnectOnce().has_value()) {
     if (deadline.passed())
@@ -173,12 +159,12 @@ Error NotJson() { return {Code::kFailed, "probingd answered something that is no
 Result<std::string> Fetch(const std::string& method, const std::string& path, const std::string& body,
                           Patience patience) {
   signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
-  ASSIGN_OR_RETURN(ScopedFd fd, ConnectOrStart());
-  ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(fd.get(), method, path, body, patience));
+  ASSIGN_OR_RETURN(Channel channel, ConnectOrStart());
+  ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(channel, method, path, body, patience));
   if (answer.status == wire::kVersionMismatch && !Remote()) {
-    RETURN_IF_ERROR(ReplaceDaemon(fd.get()));
-    ASSIGN_OR_RETURN(fd, ConnectOrStart());
-    ASSIGN_OR_RETURN(answer, Exchange(fd.get(), method, path, body, patience));
+    RETURN_IF_ERROR(ReplaceDaemon(channel));
+    ASSIGN_OR_RETURN(channel, ConnectOrStart());
+    ASSIGN_OR_RETURN(answer, Exchange(channel, method, path, body, patience));
   }
   for (const std::string& warning : answer.warnings) PrintAside("probing: warning: " + warning + "\n");
   if (answer.status == kHttpOk) return std::move(answer.body);

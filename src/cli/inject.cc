@@ -78,10 +78,37 @@ std::string Milliseconds(std::int64_t us, int digits) {
   return text.data();
 }
 
-std::string Describe(pid_t pid, const wire::Message& hello) {
-  std::string text = std::to_string(pid) + " (" + OneLine(process::CommandLine(pid), kCommandBytes);
-  if (!hello.Get("python").empty()) text += ", Python " + std::string(hello.Get("python"));
+// "1234 (python train.py, Python 3.12.1)", of a report.
+std::string Describe(const Json& report) {
+  std::string text =
+      std::to_string(report.value("pid", 0)) + " (" + OneLine(report.value("command", ""), kCommandBytes);
+  if (const std::string python = report.value("python", ""); !python.empty()) text += ", Python " + python;
   return text + ")";
+}
+
+void PrintReport(const Invocation& invocation, const Json& report) {
+  if (invocation.Has("--json")) {
+    Print(FormatJson(report));
+    return;
+  }
+  const std::string version = report.value("version", "");
+  if (report.value("already", false)) {
+    Print("process " + Describe(report) + " is probed already, version " + version + "\n");
+  } else {
+    Print("injected " + std::string(process::BaseName(report.value("library", ""))) +
+          (version.empty() ? "" : " " + version) + " into " + Describe(report) + " in " +
+          Milliseconds(report.value("total_us", 0), 1) + ", thread " +
+          std::to_string(report.value("held_thread", 0)) + " held for " +
+          Milliseconds(report.value("held_us", 0), 2) + "\n");
+  }
+  if (const std::string link = report.value("link", ""); !link.empty()) Print("served at " + link + "\n");
+}
+
+Result<std::string> Serve(const Invocation& invocation) {
+  if (!invocation.Has("--listen")) return std::string();
+  ASSIGN_OR_RETURN(const Json served,
+                   PostToDaemon(std::string(wire::kListenRoute), {{"address", invocation.Get("--listen")}}));
+  return served.value("link", "");
 }
 
 // It answers already: fine if it is what would have been put there.
@@ -93,20 +120,34 @@ Result<int> ReportPresent(const Invocation& invocation, const wire::Message& hel
                  "process " + pid + " has a probe of version " + version + ", this is " PROBING_VERSION,
                  "`probing -t " + pid + " eject` removes it"};
   }
-  if (invocation.Has("--json")) {
-    Print(FormatJson({{"pid", *invocation.target}, {"version", version}, {"already", true}}));
-  } else {
-    Print("process " + Describe(*invocation.target, hello) + " is probed already, version " + version + "\n");
+  ASSIGN_OR_RETURN(const std::string link, Serve(invocation));
+  PrintReport(invocation, {{"pid", *invocation.target},
+                           {"version", version},
+                           {"command", process::CommandLine(*invocation.target)},
+                           {"python", hello.Get("python")},
+                           {"already", true},
+                           {"link", link}});
+  return 0;
+}
+
+// The probingd of that machine does it, with what is installed there.
+Result<int> RunElsewhere(const Invocation& invocation) {
+  for (const char* option : {"--dll", "--listen"}) {
+    if (invocation.Has(option)) {
+      return Error{Code::kUsage, std::string(option) + " is for processes of this machine",
+                   "run `probing inject` there"};
+    }
   }
-  if (invocation.Has("--listen")) {
-    ASSIGN_OR_RETURN(const Json served, PostToDaemon(std::string(wire::kListenRoute),
-                                                     {{"address", invocation.Get("--listen")}}));
-    if (!invocation.Has("--json")) Print("served at " + served.value("link", "") + "\n");
-  }
+  ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
+  ASSIGN_OR_RETURN(const Json report, PostToDaemon(std::string(wire::kInjectRoute),
+                                                   {{"target", *invocation.target}, {"timeout", timeout_s}},
+                                                   Patience::kEndless));
+  PrintReport(invocation, report);
   return 0;
 }
 
 Result<int> Run(const Invocation& invocation) {
+  if (invocation.endpoint) return RunElsewhere(invocation);
   const std::int64_t started_ns = MonotonicNs();
   const pid_t pid = *invocation.target;
   ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
@@ -135,31 +176,19 @@ Result<int> Run(const Invocation& invocation) {
   if (is_probe) (void)StartDaemon();
 
   std::string link;
-  if (is_probe && invocation.Has("--listen")) {
-    ASSIGN_OR_RETURN(const Json served, PostToDaemon(std::string(wire::kListenRoute),
-                                                     {{"address", invocation.Get("--listen")}}));
-    link = served.value("link", "");
+  if (is_probe) {
+    ASSIGN_OR_RETURN(link, Serve(invocation));
   }
-
-  const std::string name(process::BaseName(library));
-  if (invocation.Has("--json")) {
-    Print(FormatJson({{"pid", pid},
-                      {"library", library},
-                      {"version", hello.Get("version")},
-                      {"command", process::CommandLine(pid)},
-                      {"python", hello.Get("python")},
-                      {"total_us", total_us},
-                      {"held_thread", report->held_thread},
-                      {"held_us", report->held_us},
-                      {"attempts", report->attempts},
-                      {"link", link}}));
-    return 0;
-  }
-  const std::string version = is_probe ? " " + std::string(hello.Get("version")) : "";
-  Print("injected " + name + version + " into " + Describe(pid, hello) + " in " + Milliseconds(total_us, 1) +
-        ", thread " + std::to_string(report->held_thread) + " held for " + Milliseconds(report->held_us, 2) +
-        "\n");
-  if (!link.empty()) Print("served at " + link + "\n");
+  PrintReport(invocation, {{"pid", pid},
+                           {"library", library},
+                           {"version", hello.Get("version")},
+                           {"command", process::CommandLine(pid)},
+                           {"python", hello.Get("python")},
+                           {"total_us", total_us},
+                           {"held_thread", report->held_thread},
+                           {"held_us", report->held_us},
+                           {"attempts", report->attempts},
+                           {"link", link}});
   return 0;
 }
 
@@ -170,7 +199,6 @@ Command InjectCommand() {
           .summary = "Put the probe into a running process",
           .example = "probing -t 1234 inject",
           .target = TargetUse::kRequired,
-          .only_here = true,
           .options = {{"--dll", "PATH", "the library to load (default: the probe)"},
                       {"--listen", "ADDRESS", "serve it there: the web page, HTTP and text for nc"},
                       {"--timeout", "SECONDS", "give up after this long (default: 5)"},

@@ -158,8 +158,9 @@ Result<flame::View> ViewOf(const Invocation& invocation) {
   view.by_thread = invocation.Has("--threads");
   view.by_process = invocation.Has("--subprocesses");
   view.by_line = invocation.Has("--lines");
-  view.title = OneLine(process::CommandLine(*invocation.target), 80) + " (pid " +
-               std::to_string(*invocation.target) + ")";
+  view.title = invocation.endpoint ? invocation.remote_name
+                                   : OneLine(process::CommandLine(*invocation.target), 80) + " (pid " +
+                                         std::to_string(*invocation.target) + ")";
   return view;
 }
 

@@ -25,6 +25,8 @@ Result<int> Run(const Invocation& invocation) {
     Print(FormatJson(served));
   } else {
     Print(served.value("link", "") + "\n");
+    if (const std::string fingerprint = served.value("fingerprint", ""); !fingerprint.empty())
+      PrintAside("other machines see the certificate " + fingerprint + "\n");
     PrintAside(
         "the link is good for one visit; programs of this user need none, others a token (`probing "
         "token`)\n");

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/recording.h"
+#include "cli/remote_profile.h"
 #include "flame/ranking.h"
 
 namespace probing::cli {
@@ -66,16 +67,30 @@ std::string Percent(std::uint64_t ticks, double all) {
   return text.data();
 }
 
-std::string Format(const observe::Recorder& recorder, const flame::View& view, std::size_t max_rows) {
+// What was seen in some time, here or elsewhere.
+struct Seen {
+  const flame::Profile& profile;
+  std::int64_t from_ns = 0;
+  std::int64_t to_ns = 0;
+  std::uint64_t samples_taken = 0;
+};
+
+// The last second.
+Seen LatelySeen(const observe::Recorder& recorder) {
   const std::int64_t now_ns = MonotonicNs();
-  const std::int64_t from_ns = std::max(recorder.started_ns(), now_ns - kRefreshNs);
-  const flame::Profile& profile = recorder.profile();
-  const flame::Ranking ranking = Rank(profile, view, from_ns, now_ns + profile.period_ns());
-  const double all = static_cast<double>(now_ns - from_ns) / static_cast<double>(profile.period_ns());
+  return {recorder.profile(), std::max(recorder.started_ns(), now_ns - kRefreshNs), now_ns,
+          recorder.samples_taken()};
+}
+
+std::string Format(const Seen& seen, const flame::View& view, std::size_t max_rows) {
+  const flame::Profile& profile = seen.profile;
+  const flame::Ranking ranking = Rank(profile, view, seen.from_ns, seen.to_ns + profile.period_ns());
+  const double all =
+      static_cast<double>(seen.to_ns - seen.from_ns) / static_cast<double>(profile.period_ns());
 
   std::string text = view.title + "\nGIL " + Percent(ranking.with_gil, all) + ", on CPU " +
                      Percent(ranking.on_cpu, all) + ", " + std::to_string(ranking.threads) + " threads, " +
-                     std::to_string(recorder.samples_taken()) + " samples";
+                     std::to_string(seen.samples_taken) + " samples";
   const flame::Losses& losses = profile.losses();
   const std::uint64_t unreadable = losses.torn + losses.unmerged;
   if (unreadable > 0) text += ", " + std::to_string(unreadable) + " unreadable";
@@ -88,6 +103,11 @@ std::string Format(const observe::Recorder& recorder, const flame::View& view, s
                     OneLine(ranked.function.function, 60), OneLine(place, 80)});
   }
   return text + "\n\n" + FormatTable({"  %OWN", "%TOTAL", "FUNCTION", "FILE:LINE"}, rows);
+}
+
+// For a person: the whole screen, painted anew.
+std::string Repainted(const std::string& text) {
+  return "\x1b[H\x1b[2J" + text + "\n" + Painted("q quits", Colour::kDim);
 }
 
 Error Ended(pid_t pid, const observe::Recorder& recorder) {
@@ -109,8 +129,7 @@ Result<int> RunLive(observe::Recorder& recorder, const flame::View& view, pid_t 
   {
     const Screen screen;
     while (SampleForAWhile(recorder, &screen)) {
-      Print("\x1b[H\x1b[2J" + Format(recorder, view, Screen::Rows()) + "\n" +
-            Painted("q quits", Colour::kDim));
+      Print(Repainted(Format(LatelySeen(recorder), view, Screen::Rows())));
     }
   }
   if (recorder.processes() == 0) return Ended(pid, recorder);
@@ -120,9 +139,27 @@ Result<int> RunLive(observe::Recorder& recorder, const flame::View& view, pid_t 
 Result<int> RunTimes(observe::Recorder& recorder, const flame::View& view, pid_t pid, int times) {
   for (int i = 0; i < times; ++i) {
     const bool whole = SampleForAWhile(recorder, nullptr);
-    Print((i > 0 ? "\n" : "") + Format(recorder, view, kRowsWithoutTerminal));
+    Print((i > 0 ? "\n" : "") + Format(LatelySeen(recorder), view, kRowsWithoutTerminal));
     if (recorder.processes() == 0) return Ended(pid, recorder);
     if (!whole) break;
+  }
+  return 0;
+}
+
+// A second at a time by the probingd there; `screen` is null without a terminal.
+Result<int> RunElsewhere(const Invocation& invocation, const flame::View& view, const Screen* screen,
+                         int times) {
+  ASSIGN_OR_RETURN(const double hz, SampleRate(invocation));
+  for (int i = 0; screen != nullptr || i < times; ++i) {
+    if (Interrupted() || (screen != nullptr && screen->QuitPressed())) break;
+    ASSIGN_OR_RETURN(const RemoteProfile taken, TakeRemoteProfile(invocation, 1, hz));
+    const Seen seen{taken.profile, 0, kRefreshNs, taken.samples_taken};
+    if (screen != nullptr) {
+      Print(Repainted(Format(seen, view, Screen::Rows())));
+    } else {
+      Print((i > 0 ? "\n" : "") + Format(seen, view, kRowsWithoutTerminal));
+    }
+    if (taken.ended) return Error{Code::kNotFound, invocation.remote_name + " has ended", ""};
   }
   return 0;
 }
@@ -130,6 +167,14 @@ Result<int> RunTimes(observe::Recorder& recorder, const flame::View& view, pid_t
 Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const flame::View view, ViewOf(invocation));
   ASSIGN_OR_RETURN(const double times, invocation.GetNumber("--number", 1));
+  const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+  const bool live = terminal && !invocation.Has("--once") && !invocation.Has("--number");
+  if (invocation.endpoint) {
+    CatchInterrupts();
+    std::optional<Screen> screen;
+    if (live) screen.emplace();
+    return RunElsewhere(invocation, view, screen ? &*screen : nullptr, static_cast<int>(std::ceil(times)));
+  }
   observe::RecorderOptions options;
   options.limits.samples = kKeptSamples;
   options.follow_children = invocation.Has("--subprocesses");
@@ -137,8 +182,6 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(options.hz, SampleRate(invocation));
   CatchInterrupts();
   ASSIGN_OR_RETURN(observe::Recorder recorder, observe::Recorder::Start(*invocation.target, options));
-  const bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-  const bool live = terminal && !invocation.Has("--once") && !invocation.Has("--number");
   if (live) return RunLive(recorder, view, *invocation.target);
   return RunTimes(recorder, view, *invocation.target, static_cast<int>(std::ceil(times)));
 }
@@ -150,7 +193,6 @@ Command TopCommand() {
           .summary = "Which functions the time goes to, live",
           .example = "probing -t 1234 top",
           .target = TargetUse::kRequired,
-          .only_here = true,
           .options = {{"-r,--rate", "HZ", "samples per second (100, at most 1000)"},
                       {"--gil", "", "only threads that hold the GIL"},
                       {"--idle", "", "also threads that wait"},

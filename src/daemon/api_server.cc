@@ -26,6 +26,7 @@ Answer PostListen(Daemon& daemon, const Request& request) {
   const bool quiet = request.body.value("quiet", Json(false)) == true;
   if (quiet) co_return answer;
   Audit(close ? "close" : "listen", {{"by", request.peer}, {"address", address->ToText()}});
+  if (!close && !wire::IsLoopback(address->host)) answer["fingerprint"] = daemon.listening.fingerprint();
   if (!close) answer["link"] = daemon.listening.Link(*address, server::Right::kEval);
   co_return answer;
 }

@@ -13,6 +13,10 @@
 #include "daemon/log.h"
 #include "daemon/tokens.h"
 #include "process/status.h"
+#include "server/encryption.h"
+#include "tls/identity.h"
+#include "wire/config_directory.h"
+#include "wire/rendezvous.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -25,6 +29,17 @@ constexpr std::string_view kAddresses = "probing.server.addr";
 std::vector<std::string> HostNames() {
   const std::string name = HostName();
   return name.empty() ? std::vector<std::string>() : std::vector{name};
+}
+
+// Kept where the user's other settings are: clients know it again after a restart.
+Result<tls::Identity> SelfMadeIdentity() {
+  constexpr const char* kName = "/server.pem";
+  if (const Result<std::string> directory = wire::PrepareConfigDirectory(); directory.ok()) {
+    Result<tls::Identity> identity = tls::OwnIdentity(*directory + kName, HostName());
+    if (identity.ok() || identity.error().code == Code::kPermission) return identity;
+  }
+  ASSIGN_OR_RETURN(const std::string directory, wire::PrepareRuntimeDirectory());
+  return tls::OwnIdentity(directory + kName, HostName());
 }
 
 }  // namespace
@@ -41,13 +56,20 @@ std::vector<wire::Address> Listening::Wanted(const wire::Settings& settings) {
   return list;
 }
 
-Result<void> Listening::Check(const wire::Address& address, const wire::Settings& settings) const {
-  if (wire::IsLoopback(address.host) || settings.GetFlag("probing.server.plain")) return {};
-  return Error{
-      Code::kPermission,
-      address.ToText() + " can be reached from other machines, and this version does not encrypt",
-      "reach 127.0.0.1 through ssh (`ssh -L 3344:127.0.0.1:3344 HOST`); in a network that is yours alone, "
-      "`probing config probing.server.plain=true` allows it. A token is needed either way"};
+// The one that is in use stays when another one cannot be read.
+Result<void> Listening::PrepareEncryption(const wire::Settings& settings) {
+  const std::string given(settings.Get("probing.server.certificate"));
+  const std::string key(settings.Get("probing.server.key"));
+  std::string source = given + "|" + key;
+  if (!fingerprint_.empty() && source == certificate_) return {};
+  Result<tls::Identity> identity = !given.empty() ? tls::LoadIdentity(given, key) : SelfMadeIdentity();
+  if (!identity.ok()) return identity.error();
+  ASSIGN_OR_RETURN(std::shared_ptr<server::Encryption> encryption, server::Encryption::Create(*identity));
+  server_.SetEncryption(std::move(encryption));
+  fingerprint_ = std::move(identity->fingerprint);
+  certificate_ = std::move(source);
+  Log(LogLevel::kInfo, "other machines see the certificate " + fingerprint_);
+  return {};
 }
 
 bool Listening::IsWantedByTarget(const wire::Address& address) const {
@@ -56,7 +78,7 @@ bool Listening::IsWantedByTarget(const wire::Address& address) const {
 }
 
 Result<void> Listening::Open(const wire::Address& address, const wire::Settings& settings) {
-  RETURN_IF_ERROR(Check(address, settings));
+  if (!wire::IsLoopback(address.host)) RETURN_IF_ERROR(PrepareEncryption(settings));
   const std::size_t before = server_.addresses().size();
   RETURN_IF_ERROR(server_.Listen(address));
   if (server_.addresses().size() > before) Log(LogLevel::kInfo, "listens on " + address.ToText());
@@ -64,6 +86,8 @@ Result<void> Listening::Open(const wire::Address& address, const wire::Settings&
 }
 
 Result<void> Listening::Apply(const wire::Settings& settings) {
+  if (!settings.Get("probing.server.certificate").empty() || !fingerprint_.empty())
+    RETURN_IF_ERROR(PrepareEncryption(settings));
   const std::vector<wire::Address> before = server_.addresses();
   const std::vector<wire::Address> wanted = Wanted(settings);
   Result<void> opened;
@@ -77,7 +101,8 @@ Result<void> Listening::Apply(const wire::Settings& settings) {
   }
   if (!opened.ok()) return opened;
   const auto right = server::RightFromName(settings.Get("probing.server.rights"));
-  access_.Configure({right.value_or(server::Right::kRead), HostNames()});
+  access_.Configure(
+      {right.value_or(server::Right::kRead), HostNames(), settings.GetFlag("probing.server.plain")});
   return {};
 }
 
@@ -154,7 +179,9 @@ std::string Listening::Link(const wire::Address& address, server::Right right) {
     const std::vector<std::string> names = HostNames();
     shown.host = names.empty() ? "localhost" : names[0];
   }
-  return "http://" + shown.ToText() + "/?ticket=" + access_.IssueTicket(right, MonotonicNs());
+  const bool is_plain = wire::IsLoopback(shown.host) || access_.options().allow_plain;
+  return (is_plain ? "http://" : "https://") + shown.ToText() +
+         "/?ticket=" + access_.IssueTicket(right, MonotonicNs());
 }
 
 }  // namespace probing::daemon

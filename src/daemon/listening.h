@@ -1,8 +1,9 @@
 // Which addresses probingd answers on: those of the setting probing.server.addr, and those that targets
 // were started with (PROBE_ADDR, PROBING_ADDR, PROBING_PORT). Several may ask for the same one.
 //
-// On this machine (loopback) only its owner and holders of a token get in, so it is opened when asked
-// for. Beyond it everything would travel in the clear: that takes probing.server.plain.
+// On this machine (loopback) only its owner and holders of a token get in. Beyond it connections are
+// encrypted, with the certificate of probing.server.certificate or a self-made one, unless the owner says
+// that they need not be (probing.server.plain).
 // Runs on the daemon's thread.
 #pragma once
 
@@ -43,12 +44,15 @@ class Listening {
   // Addresses of the setting keep the daemon; those of targets stay as long as they do.
   bool IsAskedFor() const { return !Wanted(settings_).empty(); }
 
+  // Of the certificate that other machines see; "" when there is none yet.
+  const std::string& fingerprint() const { return fingerprint_; }
+
   // "http://127.0.0.1:3344/?ticket=…", good for one visit.
   std::string Link(const wire::Address& address, server::Right right);
 
  private:
   static std::vector<wire::Address> Wanted(const wire::Settings& settings);
-  Result<void> Check(const wire::Address& address, const wire::Settings& settings) const;
+  Result<void> PrepareEncryption(const wire::Settings& settings);
   bool IsWantedByTarget(const wire::Address& address) const;
   Result<void> Open(const wire::Address& address, const wire::Settings& settings);
   boost::asio::awaitable<void> LookAtTargets();
@@ -59,6 +63,8 @@ class Listening {
   wire::Settings& settings_;
   server::HttpServer& server_;
   server::Access& access_;
+  std::string fingerprint_;
+  std::string certificate_;  // where it came from
   // By pid and when it was started. No address: looked at, and it wants none.
   std::map<std::pair<pid_t, std::uint64_t>, std::optional<wire::Address>> wishes_;
 };

@@ -13,6 +13,7 @@
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"
+#include "wire/config_directory.h"
 #include "wire/contract.h"
 
 namespace probing::daemon {
@@ -22,13 +23,6 @@ namespace {
 
 constexpr std::size_t kThreads = 2;
 constexpr std::int64_t kMaxWidth = 10'000;
-
-std::string ViewDirectory() {
-  if (const char* config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config == '/')
-    return std::string(config) + "/probing";
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? std::string(home) + "/.config/probing" : "";
-}
 
 // Changes whenever a file there does.
 std::string DescribeViews(const std::string& directory) {
@@ -83,8 +77,8 @@ Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& samplin
       sampling_(sampling),
       history_(history),
       settings_(settings),
-      client_({.view_directory = ViewDirectory()}),
-      views_(DescribeViews(ViewDirectory())),
+      client_({.view_directory = wire::ConfigDirectory()}),
+      views_(DescribeViews(wire::ConfigDirectory())),
       threads_(kThreads) {}
 
 Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target) {
@@ -164,7 +158,7 @@ asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& requ
 
 // Workers read them once, when they start.
 void Queries::NoticeNewViews() {
-  std::string views = DescribeViews(ViewDirectory());
+  std::string views = DescribeViews(wire::ConfigDirectory());
   if (views == views_) return;
   views_ = std::move(views);
   client_.Renew();

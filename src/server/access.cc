@@ -132,6 +132,14 @@ bool Access::HostIsOurs(const std::string& host, const Peer& peer) const {
                      [&](const std::string& each) { return Lower(each) == name; });
 }
 
+std::optional<Refusal> Access::CheckEncryption(const Peer& peer) const {
+  // Whose owner the kernel knows is on this machine, whatever address it used.
+  const bool is_near = peer.uid.has_value() || wire::IsLoopback(peer.address);
+  if (peer.is_encrypted || is_near || options_.allow_plain) return std::nullopt;
+  return Refuse(426, "this server talks to other machines only if nobody can listen in",
+                "use https://; `probing -t host:port` does so by itself");
+}
+
 std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& peer) const {
   if (!head.target.starts_with('/') || head.target.starts_with("//"))
     return Refuse(400, "the request does not name a path of this server", "as in GET /api/v1/health");
@@ -185,6 +193,7 @@ void Access::CountFailure(const Peer& peer, std::int64_t now_ns) {
 
 Access::Decision Access::Check(const RequestHead& head, const Peer& peer, std::int64_t now_ns) {
   if (peer.via == Peer::Via::kUnix) return {Right::kOwn, std::nullopt};
+  if (std::optional<Refusal> refusal = CheckEncryption(peer)) return {Right::kNone, std::move(refusal)};
   if (std::optional<Refusal> refusal = CheckSite(head, peer)) return {Right::kNone, std::move(refusal)};
   constexpr std::string_view kBearer = "bearer ";
   Right right = peer.IsOwner() && !head.was_forwarded ? options_.owner_right : Right::kNone;
@@ -213,6 +222,7 @@ Access::Decision Access::Check(const RequestHead& head, const Peer& peer, std::i
 
 Access::Decision Access::CheckText(std::string_view token, const Peer& peer, std::int64_t now_ns) {
   if (peer.via == Peer::Via::kUnix) return {Right::kOwn, std::nullopt};
+  if (std::optional<Refusal> refusal = CheckEncryption(peer)) return {Right::kNone, std::move(refusal)};
   if (token.empty() && peer.IsOwner()) return {options_.owner_right, std::nullopt};
   if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {Right::kNone, std::move(refusal)};
   const Right right = RightOfToken(token);
@@ -233,6 +243,7 @@ std::string Access::IssueTicket(Right right, std::int64_t now_ns) {
 
 Access::Visit Access::RedeemTicket(const std::string& ticket, const RequestHead& head, const Peer& peer,
                                    std::int64_t now_ns) {
+  if (std::optional<Refusal> refusal = CheckEncryption(peer)) return {"", std::move(refusal)};
   if (std::optional<Refusal> refusal = CheckSite(head, peer)) return {"", std::move(refusal)};
   if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {"", std::move(refusal)};
   DropOld(tickets_, now_ns);

@@ -5,6 +5,7 @@
 //            the cookie that a one-time link was turned into)
 //   not by   another site in the user's browser: Host must be an address or one of our names, Origin
 //            our own, and bodies JSON, so that browsers ask before they send any
+//   how      from another machine encrypted, unless the owner says otherwise
 //   guess    after some wrong tokens an address has to wait
 //
 // Pure logic: time comes in, nothing is read. Not thread-safe.
@@ -25,6 +26,7 @@ namespace probing::server {
 struct AccessOptions {
   Right owner_right = Right::kEval;     // of programs of the same user
   std::vector<std::string> host_names;  // beside localhost and addresses
+  bool allow_plain = false;             // other machines need not encrypt
 };
 
 // What decides, of the head of a request.
@@ -90,6 +92,7 @@ class Access {
   Right RightOfToken(std::string_view token) const;
   Right RightOfCookie(std::string_view cookie, std::int64_t now_ns) const;
   bool HostIsOurs(const std::string& host, const Peer& peer) const;
+  std::optional<Refusal> CheckEncryption(const Peer& peer) const;
   std::optional<Refusal> CheckSite(const RequestHead& head, const Peer& peer) const;
   std::optional<Refusal> CheckRate(const Peer& peer, std::int64_t now_ns);
   void CountFailure(const Peer& peer, std::int64_t now_ns);

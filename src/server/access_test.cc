@@ -11,7 +11,7 @@ constexpr const char* kToken = "0123456789abcdef0123";
 
 Peer Local(std::optional<uid_t> uid) { return {Peer::Via::kTcp, "127.0.0.1", uid, "127.0.0.1", false}; }
 
-Peer Remote() { return {Peer::Via::kTcp, "10.0.0.7", std::nullopt, "10.0.0.1", false}; }
+Peer Remote() { return {Peer::Via::kTcp, "10.0.0.7", std::nullopt, "10.0.0.1", true}; }
 
 RequestHead Get(std::string host = "127.0.0.1:3344") {
   RequestHead head;
@@ -49,6 +49,22 @@ TEST_F(AccessTest, AnotherUserNeedsAToken) {
   EXPECT_EQ(Status(head, Local(own_ + 1)), 401);
   head.authorization = std::string("Bearer ") + kToken;
   EXPECT_EQ(Status(head, Local(own_ + 1)), 0);
+}
+
+TEST_F(AccessTest, AnotherMachineHasToEncrypt) {
+  RequestHead head = Get("10.0.0.1:3344");
+  head.authorization = std::string("Bearer ") + kToken;
+  Peer peer = Remote();
+  EXPECT_EQ(Status(head, peer), 0);
+  peer.is_encrypted = false;
+  EXPECT_EQ(Status(head, peer), 426);
+  EXPECT_EQ(access_.CheckText(kToken, peer, 0).refusal->http_status, 426);
+  EXPECT_EQ(access_.RedeemTicket("x", head, peer, 0).refusal->http_status, 426);
+  peer.uid = own_ + 1;
+  EXPECT_EQ(Status(head, peer), 0) << "the kernel knows it: it is on this machine";
+  peer.uid.reset();
+  access_.Configure({Right::kEval, {}, true});
+  EXPECT_EQ(Status(head, peer), 0) << "the owner says so";
 }
 
 TEST_F(AccessTest, WhoComesThroughAProxyIsNotItsUser) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "server/connection.h"
+#include "server/encryption.h"
 #include "server/socket_owner.h"
 #include "wire/rendezvous.h"
 
@@ -103,23 +104,48 @@ void HttpServer::Start(std::unique_ptr<Connection> connection) {
   asio::co_spawn(io_, Run(std::prev(connections_.end())), asio::detached);
 }
 
+// kUnknown: it has gone without a word.
+asio::awaitable<Protocol> HttpServer::Recognise(Connection& connection) {
+  if (connection.peer.via == Peer::Via::kUnix) co_return Protocol::kHttp;
+  while (true) {
+    const std::string_view read(static_cast<const char*>(connection.buffer.data().data()),
+                                connection.buffer.size());
+    const Protocol protocol = Sniff(read);
+    if (protocol != Protocol::kUnknown) co_return protocol;
+    connection.stream.expires_after(read.empty() ? kIdleTimeout : kHeaderTimeout);
+    const auto [error, size] =
+        co_await connection.stream.async_read_some(connection.buffer.prepare(4096), kAwait);
+    // All it had to say looked like the start of a method.
+    if (error) co_return read.empty() ? Protocol::kUnknown : Protocol::kText;
+    connection.buffer.commit(size);
+  }
+}
+
+// Puts the decrypted connection in the place of the encrypted one.
+bool HttpServer::Decrypt(std::unique_ptr<Connection>& connection) {
+  if (encryption_ == nullptr || connection->peer.is_encrypted) return false;
+  Peer peer = connection->peer;
+  peer.is_encrypted = true;
+  const std::int64_t idle_since_ns = connection->idle_since_ns;
+  Result<Stream::socket_type> socket = encryption_->Decrypt(io_, std::move(connection));
+  if (!socket.ok()) return false;
+  connection = std::make_unique<Connection>(std::move(*socket), std::move(peer));
+  connection->idle_since_ns = idle_since_ns;
+  return true;
+}
+
 asio::awaitable<void> HttpServer::Run(std::list<std::unique_ptr<Connection>>::iterator place) {
-  Connection& connection = **place;
   try {
-    Protocol protocol = Protocol::kUnknown;
-    if (connection.peer.via == Peer::Via::kUnix) protocol = Protocol::kHttp;
-    while (protocol == Protocol::kUnknown) {
-      const std::string_view read(static_cast<const char*>(connection.buffer.data().data()),
-                                  connection.buffer.size());
-      protocol = Sniff(read);
-      if (protocol != Protocol::kUnknown) break;
-      connection.stream.expires_after(read.empty() ? kIdleTimeout : kHeaderTimeout);
-      const auto [error, size] =
-          co_await connection.stream.async_read_some(connection.buffer.prepare(4096), kAwait);
-      if (error && read.empty()) break;
-      if (error) protocol = Protocol::kText;  // all it had to say looked like the start of a method
-      connection.buffer.commit(size);
+    Protocol protocol = co_await Recognise(**place);
+    if (protocol == Protocol::kTls) {
+      protocol = Protocol::kUnknown;
+      if (Decrypt(*place)) protocol = co_await Recognise(**place);
     }
+    if (protocol == Protocol::kUnknown) {
+      connections_.erase(place);
+      co_return;
+    }
+    Connection& connection = **place;
     if (protocol == Protocol::kHttp) co_await RunHttpSession(connection, context_);
     if (protocol == Protocol::kText && lines_) {
       co_await RunTextSession(connection, access_, lines_, context_.refused);

@@ -1,6 +1,8 @@
 // The listeners of probingd: a unix socket always, TCP addresses when asked for. On each of them HTTP/1.1
 // and the text protocol: the first bytes tell which.
 //
+// Encrypted connections are told by their first bytes, too, once there is a certificate.
+//
 // On the unix socket peers of other users are hung up on; over TCP Access decides. Requests of one
 // connection are answered in order, those of different ones side by side on the one thread of the
 // io_context. There is a limit to connections: whoever was idle longest makes room.
@@ -27,6 +29,8 @@
 namespace probing::server {
 
 struct Connection;
+class Encryption;
+enum class Protocol : std::uint8_t;
 
 class HttpServer {
  public:
@@ -45,6 +49,9 @@ class HttpServer {
 
   void SetLineHandler(LineHandler handler) { lines_ = std::move(handler); }
   void OnRefusal(std::function<void(const Peer&, const Error&)> audit) { audit_ = std::move(audit); }
+
+  // For connections from now on; null: none is decrypted.
+  void SetEncryption(std::shared_ptr<const Encryption> encryption) { encryption_ = std::move(encryption); }
 
   // REQUIRES: listener is a listening unix socket.
   void Serve(ScopedFd listener);
@@ -69,6 +76,8 @@ class HttpServer {
   boost::asio::awaitable<void> AcceptTcp(std::shared_ptr<Acceptor> acceptor);
   void Start(std::unique_ptr<Connection> connection);
   boost::asio::awaitable<void> Run(std::list<std::unique_ptr<Connection>>::iterator connection);
+  boost::asio::awaitable<Protocol> Recognise(Connection& connection);
+  bool Decrypt(std::unique_ptr<Connection>& connection);
   bool MakeRoom(const Peer& peer);
 
   boost::asio::io_context& io_;
@@ -76,6 +85,7 @@ class HttpServer {
   Access& access_;
   HttpContext context_;
   LineHandler lines_;
+  std::shared_ptr<const Encryption> encryption_;  // shared with whoever set it
   std::function<void(const Peer&, const Error&)> audit_;
   // Shared by the list and the coroutine that waits for connections.
   std::map<std::string, std::pair<wire::Address, std::shared_ptr<Acceptor>>> acceptors_;

@@ -30,14 +30,19 @@
 //   GET  backtrace?target=PID&…            as `probing backtrace --json`; format=text as without. tid=TID,
 //   all,
 //                                          native, stop, locals: as its options
+//   GET  source?target=PID&file=F&line=N   {file, first_line, lines}: what is around a frame
 //   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
 //                                          svg (default), html, speedscope, collapsed, pprof, chrome; show is
 //                                          active, all or gil
 //   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns
-//   GET  events?interval=S&sql=…&target=PID  server-sent events: `targets` when they change; with sql, `rows`
-//   GET  repl?target=PID                   a WebSocket: {code, timeout?} in, what eval answers out;
-//   {interrupt} POST listen {address, close?}          {addresses, link}; the link is good for one visit GET
-//   token                             {read, profile, eval} POST shutdown                          {}
+//   GET  events?interval=S&target=PID&…    server-sent events: `targets` when they change; with sql=…,
+//                                          `rows`; with queries={name: sql}, `results` of those that changed
+//   GET  repl?target=PID                   a WebSocket: {code, timeout?} or {interrupt} in, what eval
+//                                          answers out
+//   POST inject {target, timeout?}         as `probing inject --json` there
+//   POST listen {address, close?}          {addresses, link, fingerprint?}; the link is good for one visit
+//   GET  token                             {read, profile, eval}
+//   POST shutdown                          {}
 //
 // All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
 // {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
@@ -59,11 +64,13 @@ inline constexpr std::string_view kEvalRoute = "/api/v1/eval";
 inline constexpr std::string_view kInterruptRoute = "/api/v1/interrupt";
 inline constexpr std::string_view kDebuggerRoute = "/api/v1/debugger";
 inline constexpr std::string_view kConfigRoute = "/api/v1/config";
+inline constexpr std::string_view kInjectRoute = "/api/v1/inject";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
 inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
 inline constexpr std::string_view kQueryRoute = "/api/v1/query";
 inline constexpr std::string_view kBacktraceRoute = "/api/v1/backtrace";
+inline constexpr std::string_view kSourceRoute = "/api/v1/source";
 inline constexpr std::string_view kFlamegraphRoute = "/api/v1/flamegraph";
 inline constexpr std::string_view kEventsRoute = "/api/v1/events";
 inline constexpr std::string_view kReplRoute = "/api/v1/repl";

@@ -100,6 +100,8 @@ def test_locals_of_a_frame_are_shown_as_text(visit: Visit) -> None:
     page = visit("stacks")
     page.locator(".frame button", has_text="main").first.click()
     expect(page.locator(".locals dt", has_text="step").first).to_be_visible()
+    expect(page.locator(".source .current").first).to_be_visible()
+    expect(page.locator(".source").first).to_contain_text("def main")
 
 
 def test_native_frames_can_be_asked_for(visit: Visit) -> None:
@@ -288,6 +290,9 @@ def test_results_are_drawn_and_downloaded(visit: Visit) -> None:
     with page.expect_download() as download:
         page.get_by_label("Download").select_option("csv")
     assert download.value.path().read_text().startswith("step,duration\n")
+    with page.expect_download() as download:
+        page.get_by_label("Download").select_option("parquet")
+    assert download.value.path().read_bytes()[:4] == b"PAR1"
 
 
 def test_tables_are_described_and_previewed(visit: Visit) -> None:
@@ -310,6 +315,27 @@ def test_the_console_evaluates_in_the_job(visit: Visit) -> None:
     code.fill("1/0")
     code.press("Enter")
     expect(page.locator(".console-entry .error")).to_contain_text("ZeroDivisionError")
+
+
+def test_the_console_is_a_prompt(visit: Visit) -> None:
+    page = visit("console")
+    code = page.get_by_label("Python code")
+    for line in ("answer = 6 * 7", "for i in range(2):"):
+        code.fill(line)
+        code.press("Enter")
+    expect(code).to_have_value("for i in range(2):\n")
+    code.press_sequentially("    print(answer + i)")
+    code.press("Shift+Enter")
+    code.press("Enter")
+    expect(page.locator(".console-entry").last).to_contain_text("42\n43")
+    code.fill("answ")
+    code.press("Tab")
+    expect(code).to_have_value("answer")
+    code.fill("while True: pass\n\n")
+    code.press("Enter")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    code.press("Control+c")
+    expect(page.locator(".console-entry .error").last).to_contain_text("KeyboardInterrupt", timeout=15_000)
     picture(page, "console")
 
 

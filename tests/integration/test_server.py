@@ -76,16 +76,6 @@ def test_inject_and_config_open_an_address_too(user: User) -> None:
     assert user("config", "probing.server.addr").expect(0).stdout == "none\n"
 
 
-def test_an_address_beyond_this_machine_is_refused_unless_one_insists(user: User) -> None:
-    port = free_port()
-    refused = user("serve", "--listen", f"0.0.0.0:{port}", "--background").expect(3)
-    assert "other machines" in refused.stderr and "hint: " in refused.stderr
-    assert not answers(port)
-    user("config", "probing.server.plain=true").expect(0)
-    user("serve", "--listen", f"0.0.0.0:{port}", "--background").expect(0)
-    assert answers(port)
-
-
 def test_a_taken_address_is_an_error_that_says_so(user: User) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -148,8 +138,34 @@ def test_a_target_is_left_from_afar(served: Served) -> None:
 
 
 def test_what_only_works_here_says_so(served: Served) -> None:
-    for command in ("inject", "doctor", "top"):
-        assert "this machine" in served.user("-t", served.address, command).expect(2).stderr
+    assert "this machine" in served.user("-t", served.address, "doctor").expect(2).stderr
+    refused = served.user("-t", f"{served.address}/{served.pid}", "inject", "--dll", "/x").expect(2)
+    assert "this machine" in refused.stderr
+
+
+def test_the_top_functions_come_from_afar(served: Served) -> None:
+    words = ["top", "--once", "--idle"]
+    there = served.user("-t", served.address, *words).expect(0).stdout.splitlines()
+    here = served.user("-t", served.pid, *words).expect(0).stdout.splitlines()
+    assert there[0] == f"{served.address}/{served.pid}"
+    assert there[3] == here[3], "the same columns"
+    assert {line.split()[2] for line in there[4:]} == {line.split()[2] for line in here[4:]}
+    assert "inner" in "".join(there) and "wait_in_thread" in "".join(there)
+
+
+def test_a_process_is_entered_from_afar(served: Served) -> None:
+    target = served.user.target()
+    place = f"{served.address}/{target.pid}"
+    assert f"into {target.pid} (" in served.user("-t", place, "inject").expect(0).stdout
+    again = served.user("-t", place, "inject", "--json").expect(0).json
+    assert again["already"] is True and again["pid"] == target.pid
+    assert served.user("-t", place, "eval", "6 * 7").expect(0).stdout == "42\n"
+    target.kill()
+    target.wait()
+    missing = served.user("-t", place, "inject").expect(4)
+    assert str(target.pid) in missing.stderr and missing.stderr.count("probing: ") == 1
+    log = (served.user.folder / "audit.jsonl").read_text()
+    assert '"action":"inject"' in log
 
 
 def test_nobody_there_is_an_error_with_a_hint(served: Served) -> None:

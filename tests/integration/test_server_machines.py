@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import threading
+import urllib.parse
 from typing import Any
 
 from harness import wait_until
@@ -91,6 +92,28 @@ def test_the_openapi_document_names_what_there_is(served: Served) -> None:
                 assert set(json.loads(content)["error"]) == {"code", "message", "hint"}
 
 
+def test_the_source_of_what_runs_is_shown_and_of_nothing_else(user: User) -> None:
+    port = free_port()
+    user("serve", "--listen", port, "--background").expect(0)
+    program, secret = user.folder / "program.py", user.folder / "secret.py"
+    program.write_text(
+        "import time\ndef wait():\n    print('ready', flush=True)\n    time.sleep(600)\nwait()\n"
+    )
+    secret.write_text("password = 1\n")
+    target = user.target(f"exec(compile(open({str(program)!r}).read(), {str(program)!r}, 'exec'))")
+    served = Served(user, port, target.pid, "")
+    place = f"/api/v1/source?target={target.pid}&file="
+    source = served.json("GET", f"{place}{program}&line=4&around=1")
+    assert source == {
+        "file": str(program),
+        "first_line": 3,
+        "lines": ["    print('ready', flush=True)", "    time.sleep(600)", "wait()"],
+    }
+    for other in (secret, "/etc/passwd", f"{user.folder}/../{user.folder.name}/program.py", "<string>"):
+        assert served.http("GET", f"{place}{other}")[0] == 404
+    assert served.http("GET", f"{place}{program}&line=x")[0] == 400
+
+
 def test_events_follow_the_targets(served: Served) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
         connection.sendall(b"GET /api/v1/events?interval=0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -114,6 +137,22 @@ def test_events_repeat_a_query(served: Served) -> None:
             assert json.loads(lines.readline().removeprefix("data: "))["rows"] == [[7]]
     assert served.http("GET", "/api/v1/events?sql=SELEC")[0] >= 400
     assert served.http("GET", "/api/v1/events?interval=x")[0] == 400
+
+
+def test_events_tell_which_of_several_queries_changed(served: Served) -> None:
+    queries = {"same": "SELECT 7 AS x", "clock": "SELECT epoch_ns(now()) AS x"}
+    path = "/api/v1/events?interval=0.1&queries=" + urllib.parse.quote(json.dumps(queries))
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        lines = connection.makefile()
+        told = []
+        for _ in range(2):
+            assert next(line for line in lines if line.startswith("event: ")) == "event: results\n"
+            told.append(json.loads(lines.readline().removeprefix("data: ")))
+    assert set(told[0]) == {"same", "clock"} and set(told[1]) == {"clock"}
+    assert told[0]["same"]["rows"] == [[7]]
+    for wrong in ("[]", "{}", '{"a": 1}', "x", '{"a": "SELEC"}'):
+        assert served.http("GET", "/api/v1/events?queries=" + urllib.parse.quote(wrong))[0] >= 400
 
 
 class WebSocket:

@@ -9,13 +9,13 @@ export class ApiError extends Error {
   }
 }
 
-const UNREACHABLE = {
+export const UNREACHABLE = {
   code: "unreachable",
   message: "probingd does not answer",
   hint: "It may have ended: `probing serve` starts it again. This page goes on as soon as it answers.",
 };
 
-async function send(method, route, body, signal) {
+async function send(method, route, body, signal, kind = "text") {
   const options = { method, signal, headers: { Accept: "application/json" } };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -23,14 +23,14 @@ async function send(method, route, body, signal) {
   }
   try {
     const response = await fetch(new URL(`api/v1/${route}`, document.baseURI), options);
-    return { response, text: await response.text() };
+    return { response, [kind]: await response[kind]() };
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError(UNREACHABLE);
   }
 }
 
-function failure(response, text) {
+export function failure(response, text) {
   try {
     const { error } = JSON.parse(text);
     if (error?.message) return new ApiError(error, response.status);
@@ -95,15 +95,19 @@ export async function query(sql, { target, signal } = {}) {
 
 // The same as [{column: value}].
 export async function records(sql, options) {
-  const { columns, rows } = await query(sql, options);
+  return toRecords(await query(sql, options));
+}
+
+export function toRecords({ columns, rows }) {
   return rows.map((row) => Object.fromEntries(columns.map(({ name }, i) => [name, row[i]])));
 }
 
-// The text in another format: csv, json, jsonl, markdown.
-export async function queryText(sql, format, { target, signal } = {}) {
-  const { response, text } = await send("POST", "query", queryBody(sql, target, format), signal);
-  if (!response.ok) throw failure(response, text);
-  return text;
+// The bytes in another format: csv, json, jsonl, markdown, arrow, parquet.
+export async function queryBytes(sql, format, { target, signal } = {}) {
+  const body = queryBody(sql, target, format);
+  const { response, arrayBuffer } = await send("POST", "query", body, signal, "arrayBuffer");
+  if (!response.ok) throw failure(response, new TextDecoder().decode(arrayBuffer));
+  return arrayBuffer;
 }
 
 export function sqlText(text) {

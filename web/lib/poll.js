@@ -14,6 +14,16 @@ export function setPaused(value) {
   changed.dispatchEvent(new Event("change"));
 }
 
+export function isAwake(signal) {
+  return !document.hidden && !paused && !signal.aborted;
+}
+
+// When the page is seen again, hidden, paused or goes on: isAwake() says which.
+export function whenAwake(run, signal) {
+  document.addEventListener("visibilitychange", run, { signal });
+  changed.addEventListener("change", run, { signal });
+}
+
 /**
  * Runs `task` now and `every` ms after its end, until the signal. A task that fails is asked less and
  * less often; `failed` hears of it, and of its success with null.
@@ -25,7 +35,7 @@ export function poll(task, { every, signal, failed }) {
   let again = false;
   let failures = 0;
 
-  const mayRun = () => !document.hidden && !paused && !signal.aborted;
+  const mayRun = () => isAwake(signal);
 
   async function run() {
     clearTimeout(timer);
@@ -52,9 +62,7 @@ export function poll(task, { every, signal, failed }) {
     timer = setTimeout(() => mayRun() && run(), wait);
   }
 
-  const wake = () => mayRun() && run();
-  document.addEventListener("visibilitychange", wake, { signal });
-  changed.addEventListener("change", wake, { signal });
+  whenAwake(() => mayRun() && run(), signal);
   signal.addEventListener("abort", () => clearTimeout(timer));
   run();
   return run;

@@ -1,17 +1,17 @@
-// The processes probingd knows, asked for every few seconds while the page is seen.
+// The processes probingd knows: it tells whenever they change, while the page is seen.
 import { get } from "./api.js";
-import { poll } from "./poll.js";
+import { follow } from "./stream.js";
 
-const EVERY_MS = 3000;
+const SECONDS = 1; // as often the server looks
 
 class Targets extends EventTarget {
   list = null; // not known yet
   error = null;
 
   start() {
-    this.ask = poll(() => this.refresh(), {
-      every: EVERY_MS,
+    this.again = follow(() => ({ interval: String(SECONDS) }), {
       signal: new AbortController().signal,
+      hears: { targets: ({ targets: list }) => this.changed({ list }) },
       failed: (error) => this.changed({ error }),
     });
   }

@@ -1,5 +1,4 @@
-// Events of several tables on one axis of time. Pure but for the queries; tests in tests/web.
-import { records } from "./api.js";
+// Events of several tables on one axis of time. Pure; tests in tests/web.
 import { groupBy } from "./cells.js";
 
 const CLOCK_MS = 0.001; // what follows at once may seem to overlap by that much
@@ -32,11 +31,14 @@ const KINDS = [
   },
 ];
 
-// [{lane, name, start, ms, detail}] in ms since the epoch; `ms` is 0 for a moment.
-export async function loadEvents({ target, seconds, signal }) {
+export function timelineQueries(seconds) {
   const where = `WHERE timestamp > now() - interval '${Number(seconds)} seconds' ORDER BY timestamp_ns DESC LIMIT ${MOST}`;
-  const answers = await Promise.all(KINDS.map(({ sql }) => records(`${sql} ${where}`, { target, signal })));
-  return answers.flatMap((rows, i) => rows.map((row) => toEvent(row, KINDS[i].lane, target)));
+  return Object.fromEntries(KINDS.map(({ lane, sql }) => [lane, `${sql} ${where}`]));
+}
+
+// Of the rows of each of these: [{lane, name, start, ms, detail}] in ms since the epoch; `ms` is 0 for a moment.
+export function eventsOf(records, target) {
+  return KINDS.flatMap(({ lane }) => records[lane].map((row) => toEvent(row, lane, target)));
 }
 
 function toEvent({ pid, name, timestamp_ns: start, ms, tid, detail }, lane, target) {

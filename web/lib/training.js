@@ -1,5 +1,4 @@
-// The questions of the training page, and what is made of the answers. Pure but for the queries.
-import { records } from "./api.js";
+// The questions of the training page, and what is made of the answers. Pure.
 import { groupBy, sortByLabel } from "./cells.js";
 
 const POINTS = 500; // more than a chart has pixels for says nothing more
@@ -38,15 +37,18 @@ function valuesSql(table, value, minutes) {
     FROM parts GROUP BY name, who, part ORDER BY time`;
 }
 
-export async function loadTraining({ target, minutes, signal }) {
-  const ask = (sql) => records(sql, { target, signal });
-  const [steps, ranks, modules, metrics, variables] = await Promise.all([
-    ask(stepsSql(minutes)),
-    target ? [] : ask(ranksSql(minutes)),
-    ask(modulesSql(minutes)),
-    ask(valuesSql("python.metrics", "value", minutes)),
-    ask(valuesSql("python.variables", "number", minutes)),
-  ]);
+export function trainingQueries(target, minutes) {
+  return {
+    steps: stepsSql(minutes),
+    ...(target ? {} : { ranks: ranksSql(minutes) }),
+    modules: modulesSql(minutes),
+    metrics: valuesSql("python.metrics", "value", minutes),
+    variables: valuesSql("python.variables", "number", minutes),
+  };
+}
+
+// Of the rows of each of these queries.
+export function trainingOf({ steps, ranks = [], modules, metrics, variables }) {
   const byRank = byName(ranks).get("duration");
   return {
     steps,

@@ -1,7 +1,7 @@
-// Python in the running process. Its output comes here and not into the job's own.
-import { post } from "../lib/api.js";
+// Python's prompt in the running process. Its output comes here and not into the job's own.
 import { fill, h } from "../lib/dom.js";
 import { seconds } from "../lib/format.js";
+import { isIncomplete, ReplSession, withCompletion } from "../lib/repl.js";
 import { remember, remembered } from "../lib/state.js";
 import { prose } from "../parts/states.js";
 
@@ -11,14 +11,18 @@ const MOST_ENTRIES = 200;
 export function mount({ root, target, signal }) {
   const past = remembered("console", []);
   let at = past.length;
-  let running = null;
+  let running = false;
+  const repl = new ReplSession(target);
+  signal.addEventListener("abort", () => repl.close());
+  const candidates = h("div", { class: "console-candidates mono quiet-text", role: "status" });
+  const prompt = h("span", { class: "mono", "aria-hidden": "true" }, ">>>");
   const log = h("div", { class: "console-log", role: "log", "aria-live": "polite" });
   const input = h("textarea", {
     class: "console-input mono",
     rows: "3",
     spellcheck: "false",
     "aria-label": "Python code",
-    placeholder: "Enter runs it, Shift+Enter is a new line",
+    placeholder: "Enter runs it, Tab completes, Ctrl+C interrupts, %magics lists helpers",
   });
   const timeout = h("input", {
     type: "number",
@@ -30,7 +34,7 @@ export function mount({ root, target, signal }) {
   });
   const button = h(
     "button",
-    { class: "primary", type: "button", onclick: () => (running ? running.abort() : run()) },
+    { class: "primary", type: "button", onclick: () => (running ? repl.interrupt() : run()) },
     "Run",
   );
   fill(
@@ -41,12 +45,13 @@ export function mount({ root, target, signal }) {
       h(
         "p",
         { class: "quiet-text" },
-        `Runs in process ${target}, in a namespace of the probe; names of the program are in `,
-        h("code", {}, "sys.modules['__main__']"),
-        ".",
+        `Runs in process ${target}. Names of the program's `,
+        h("code", {}, "__main__"),
+        " can be used as they are; what you set is yours until you leave this page.",
       ),
       log,
-      h("div", { class: "console-line" }, h("span", { class: "mono", "aria-hidden": "true" }, ">>>"), input),
+      h("div", { class: "console-line" }, prompt, input),
+      candidates,
       h(
         "div",
         { class: "toolbar" },
@@ -60,35 +65,71 @@ export function mount({ root, target, signal }) {
   async function run() {
     const code = input.value.trimEnd();
     if (!code || running) return;
+    const isWhole = /\n\s*$/.test(input.value); // an empty line ends a block, as in Python
+    const entry = h("div", { class: "console-entry" }, h("pre", { class: "code" }, code));
+    setRunning(true);
+    fill(candidates);
+    try {
+      const result = await repl.run(code, { isWhole, timeout: Number(timeout.value) || 10, signal });
+      if (isIncomplete(result)) return askForMore(code);
+      done(code, entry, answer(result));
+    } catch (error) {
+      if (signal.aborted) return;
+      const hint = error.hint ? h("p", { class: "quiet-text" }, prose(error.hint)) : "";
+      done(code, entry, [h("pre", { class: "error" }, error.message), hint]);
+    } finally {
+      setRunning(false);
+    }
+  }
+
+  function setRunning(value) {
+    running = value;
+    button.textContent = value ? "Stop" : "Run";
+  }
+
+  function askForMore(code) {
+    input.value = `${code}\n`;
+    prompt.textContent = "...";
+  }
+
+  function done(code, entry, parts) {
     if (past.at(-1) !== code) past.push(code);
     remember("console", past.slice(-MOST_PAST));
     at = past.length;
     input.value = "";
-    const entry = h("div", { class: "console-entry" }, h("pre", { class: "code" }, code));
+    prompt.textContent = ">>>";
+    entry.append(...parts);
     log.append(entry);
     while (log.children.length > MOST_ENTRIES) log.firstChild.remove();
-    running = new AbortController();
-    button.textContent = "Stop";
-    try {
-      const body = { target, code, timeout: Number(timeout.value) || 10 };
-      entry.append(...answer(await post("eval", body, AbortSignal.any([running.signal, signal]))));
-    } catch (error) {
-      if (signal.aborted) return;
-      const text = error.name === "AbortError" ? "Stopped." : error.message;
-      entry.append(
-        h("pre", { class: "error" }, text),
-        error.hint ? h("p", { class: "quiet-text" }, prose(error.hint)) : "",
-      );
-    }
-    running = null;
-    button.textContent = "Run";
     log.scrollTop = log.scrollHeight;
   }
 
+  async function complete() {
+    const before = input.value.slice(0, input.selectionStart);
+    const after = input.value.slice(input.selectionStart);
+    try {
+      const found = await repl.complete(before, signal);
+      const text = withCompletion(before, found);
+      input.value = text + after;
+      input.setSelectionRange(text.length, text.length);
+      fill(candidates, found.candidates.length > 1 ? found.candidates.join("   ") : "");
+    } catch (error) {
+      if (!signal.aborted) fill(candidates, error.message);
+    }
+  }
+
   input.addEventListener("keydown", (event) => {
+    const hasSelection = input.selectionStart !== input.selectionEnd;
+    const lastLine = input.value.slice(0, input.selectionStart).split("\n").at(-1);
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       run();
+    } else if (event.key === "Tab" && !event.shiftKey && lastLine.trim()) {
+      event.preventDefault();
+      complete();
+    } else if (event.key === "c" && event.ctrlKey && running && !hasSelection) {
+      event.preventDefault();
+      repl.interrupt();
     } else if (
       (event.key === "ArrowUp" || event.key === "ArrowDown") &&
       !input.value.includes("\n") &&

@@ -46,7 +46,7 @@ const ALL_TARGETS = [
 export function mount({ root, params, target, signal, live }) {
   const place = new Place();
   const board = new SeriesBoard(target ? ONE_TARGET : ALL_TARGETS, signal);
-  const range = rangePicker(params, () => again());
+  const range = rangePicker(params, () => board.again());
   const body = h("div", { class: "page" });
   const summary = h("div", {});
   const stillness = new Stillness();
@@ -57,19 +57,19 @@ export function mount({ root, params, target, signal, live }) {
   fill(body, summary, h("div", { class: "toolbar" }, range.node), board.node, noSeries);
   fill(root, place.node);
 
-  const again = live(
+  live(
     async () => {
       const facts = await loadFacts(target, signal);
       stillness.see(facts);
       if (!target && facts.length === 0) return place.show(nobody());
       fill(summary, target ? oneTarget(facts, target, stillness) : table(facts, stillness));
       place.show(body);
-      const some = await board.refresh({ target, minutes: range.minutes(), signal });
-      noSeries.hidden = some || !target;
     },
     EVERY_MS,
     place,
   );
+  const shown = (some) => (noSeries.hidden = some || !target);
+  board.follow({ target, minutes: range.minutes, shown, place });
 }
 
 let nobodyNode = null;

@@ -1,5 +1,5 @@
 // SQL over everything that is known: an editor, the rows as a grid or a chart, and what was asked before.
-import { query, queryText } from "../lib/api.js";
+import { query, queryBytes } from "../lib/api.js";
 import { copy, download, fill, h } from "../lib/dom.js";
 import { count, seconds } from "../lib/format.js";
 import { History } from "../lib/query_history.js";
@@ -18,6 +18,8 @@ const TYPES = {
   json: "application/json",
   jsonl: "application/jsonl",
   markdown: "text/markdown",
+  arrow: "application/vnd.apache.arrow.stream",
+  parquet: "application/vnd.apache.parquet",
 };
 const FORMATS = [
   ["", "Download…"],
@@ -25,6 +27,8 @@ const FORMATS = [
   ["json", "JSON"],
   ["jsonl", "JSON lines"],
   ["markdown", "Markdown"],
+  ["arrow", "Arrow"],
+  ["parquet", "Parquet"],
 ];
 
 export function mount({ root, params, target, signal, live }) {
@@ -153,7 +157,7 @@ export function mount({ root, params, target, signal, live }) {
       download(
         `query.${format === "markdown" ? "md" : format}`,
         TYPES[format],
-        await queryText(editor.statement, format, { target, signal }),
+        await queryBytes(editor.statement, format, { target, signal }),
       );
     } catch (error) {
       if (!signal.aborted) place.fail(error);

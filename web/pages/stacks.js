@@ -1,5 +1,5 @@
 // Where every thread is now. Read from outside: it works when the interpreter is stuck, and needs no probe.
-import { records } from "../lib/api.js";
+import { get, records } from "../lib/api.js";
 import { copy, fill, h } from "../lib/dom.js";
 import { count, shortFile } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
@@ -8,6 +8,7 @@ import { check } from "../parts/controls.js";
 import { Place } from "../parts/states.js";
 
 const EVERY_MS = 1000;
+const SOURCE_LINES = 4; // before and after the one that runs
 
 export function mount({ root, params, target, signal, live }) {
   const place = new Place();
@@ -125,12 +126,12 @@ function frameRow(frame, tid, level, view) {
   if (isNative || depth === null) return h("li", { class: "frame native" }, text);
   const key = `${tid} ${level} ${func}`;
   const locals = h("div", { class: "locals", hidden: true });
-  const button = h("button", { type: "button", "aria-expanded": "false", title: "Local variables" }, text);
+  const button = h("button", { type: "button", "aria-expanded": "false", title: "Source and local variables" }, text);
   const open = async () => {
     button.setAttribute("aria-expanded", "true");
     locals.hidden = false;
     fill(locals, view.open.get(key) ?? "…"); // what was seen last, until it is read again
-    view.open.set(key, await readLocals(view, tid, level, func));
+    view.open.set(key, await Promise.all([readSource(view, file, lineno), readLocals(view, tid, level, func)]));
     fill(locals, view.open.get(key));
   };
   button.addEventListener("click", () => {
@@ -141,6 +142,29 @@ function frameRow(frame, tid, level, view) {
   });
   if (view.open.has(key)) open();
   return h("li", { class: "frame" }, button, locals);
+}
+
+// The line that runs and those around it; nothing when the file cannot be read.
+async function readSource({ target, signal }, file, lineno) {
+  if (!file || !lineno) return null;
+  try {
+    const query = new URLSearchParams({ target, file, line: lineno, around: SOURCE_LINES });
+    const { first_line: first, lines } = await get(`source?${query}`, signal);
+    return h(
+      "pre",
+      { class: "source" },
+      lines.map((line, i) =>
+        h(
+          "div",
+          { class: first + i === lineno ? "current" : null },
+          h("span", { class: "quiet-text" }, String(first + i).padStart(5), "  "),
+          line,
+        ),
+      ),
+    );
+  } catch {
+    return null;
+  }
 }
 
 async function readLocals({ target, signal }, tid, level, func) {

@@ -88,22 +88,17 @@ export function mount({ root, params, target, signal, live }) {
   const place = new Place();
   const range = rangePicker(params, (minutes) => {
     setParams({ minutes });
-    again();
+    board.again();
   });
   const board = new SeriesBoard(specs, signal);
   const threads = h("div", {});
   const body = h("div", { class: "page" }, h("div", { class: "toolbar" }, range.node), board.node, threads);
   fill(root, place.node);
 
-  const again = live(
-    async () => {
-      const some = await board.refresh({ target, minutes: range.minutes(), signal });
-      if (target) fill(threads, threadTable(await records(THREADS, { target, signal })));
-      place.show(some ? body : nothing(target));
-    },
-    EVERY_MS,
-    place,
-  );
+  const shown = (some) => place.show(some ? body : nothing(target));
+  board.follow({ target, minutes: range.minutes, shown, place });
+  if (!target) return;
+  live(async () => fill(threads, threadTable(await records(THREADS, { target, signal }))), EVERY_MS, place);
 }
 
 const nothing = (() => {

@@ -1,12 +1,13 @@
 // Steps, spans, collectives, collections and exceptions on one axis.
 import { download, fill, h } from "../lib/dom.js";
 import { setParams } from "../lib/state.js";
-import { loadEvents, toChromeTrace } from "../lib/timeline.js";
+import { followQueries, recordsOf } from "../lib/stream.js";
+import { eventsOf, timelineQueries, toChromeTrace } from "../lib/timeline.js";
 import { choice } from "../parts/controls.js";
 import { card, empty, Place } from "../parts/states.js";
 import { TimelineView } from "../parts/timeline_view.js";
 
-const EVERY_MS = 2000;
+const SECONDS = 2;
 const RANGES = [
   ["10", "10 seconds"],
   ["60", "1 minute"],
@@ -14,7 +15,7 @@ const RANGES = [
   ["1800", "30 minutes"],
 ];
 
-export function mount({ root, params, target, signal, live }) {
+export function mount({ root, params, target, signal }) {
   const place = new Place();
   const view = new TimelineView();
   signal.addEventListener("abort", () => view.observer.disconnect());
@@ -57,15 +58,18 @@ export function mount({ root, params, target, signal, live }) {
     place.node,
   );
 
-  const again = live(
-    async () => {
-      const seconds = Number(range.value());
-      events = await loadEvents({ target, seconds, signal });
-      const now = Date.now();
-      place.show(events.length > 0 ? body : nothing);
-      view.set(events, now - seconds * 1000, now);
-    },
-    EVERY_MS,
-    place,
-  );
+  function draw(results) {
+    events = eventsOf(recordsOf(results), target);
+    const now = Date.now();
+    place.show(events.length > 0 ? body : nothing);
+    view.set(events, now - Number(range.value()) * 1000, now);
+  }
+
+  const again = followQueries(() => timelineQueries(range.value()), {
+    target,
+    seconds: SECONDS,
+    signal,
+    heard: draw,
+    failed: (error) => place.fail(error),
+  });
 }

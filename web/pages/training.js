@@ -3,13 +3,14 @@ import { post } from "../lib/api.js";
 import { fill, h, setText } from "../lib/dom.js";
 import { integer, number, percent, seconds } from "../lib/format.js";
 import { setParams } from "../lib/state.js";
-import { leaves, loadTraining, otherPart, SPLIT } from "../lib/training.js";
+import { followQueries, recordsOf } from "../lib/stream.js";
+import { leaves, otherPart, SPLIT, trainingOf, trainingQueries } from "../lib/training.js";
 import { Chart } from "../parts/chart.js";
 import { ModuleMap, moduleTable } from "../parts/modules.js";
 import { rangePicker, SeriesBoard } from "../parts/series.js";
 import { card, empty, fact, Place } from "../parts/states.js";
 
-const EVERY_MS = 2000;
+const SECONDS = 2;
 const PART_NAMES = {
   data_wait: "Data wait",
   forward: "Forward",
@@ -26,11 +27,12 @@ const MEMORY = {
   names: { rss: "resident", gpu_allocated: "GPU in tensors", gpu_reserved: "GPU kept" },
 };
 
-export function mount({ root, params, target, signal, live }) {
+export function mount({ root, params, target, signal }) {
   const place = new Place();
   const range = rangePicker(params, (minutes) => {
     setParams({ minutes });
     again();
+    memory.again();
   });
   const facts = h("dl", { class: "facts" });
   const steps = new Chart({
@@ -104,23 +106,26 @@ export function mount({ root, params, target, signal, live }) {
     if (known) ranks.set(known.xs, known.series);
   }
 
-  const again = live(
-    async () => {
-      const known = await loadTraining({ target, minutes: range.minutes(), signal });
-      drawSteps(known.steps, known.ranks);
-      drawRanks(known.ranks);
-      drawValues(known.values);
-      modules.hidden = known.modules.length === 0;
-      const isEmpty = modules.hidden && known.steps.length === 0 && charts.size === 0;
-      place.show(isEmpty ? nothing : body);
-      if (!isEmpty) await memory.refresh({ target, minutes: range.minutes(), signal });
-      if (modules.hidden) return;
-      map.set(leaves(known.modules));
-      fill(table, moduleTable(known.modules));
-    },
-    EVERY_MS,
-    place,
-  );
+  function draw(known) {
+    drawSteps(known.steps, known.ranks);
+    drawRanks(known.ranks);
+    drawValues(known.values);
+    modules.hidden = known.modules.length === 0;
+    const isEmpty = modules.hidden && known.steps.length === 0 && charts.size === 0;
+    place.show(isEmpty ? nothing : body);
+    if (modules.hidden) return;
+    map.set(leaves(known.modules));
+    fill(table, moduleTable(known.modules));
+  }
+
+  const again = followQueries(() => trainingQueries(target, range.minutes()), {
+    target,
+    seconds: SECONDS,
+    signal,
+    heard: (results) => draw(trainingOf(recordsOf(results))),
+    failed: (error) => place.fail(error),
+  });
+  memory.follow({ target, minutes: range.minutes, place });
 }
 
 // Of the last tenth of what is shown: what it is like now.

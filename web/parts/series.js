@@ -1,11 +1,12 @@
 // Charts of what is measured over time: one query each, its numeric columns are the lines.
-import { query } from "../lib/api.js";
 import { chartable, toLines } from "../lib/cells.js";
 import { h } from "../lib/dom.js";
 import { withUnit } from "../lib/format.js";
 import { remember, remembered } from "../lib/state.js";
+import { followQueries } from "../lib/stream.js";
 import { BYTE_STEPS, Chart } from "./chart.js";
 
+const SECONDS = 1; // as often there are new rows
 const RANGES = [
   ["1", "1 minute"],
   ["5", "5 minutes"],
@@ -50,9 +51,15 @@ export class Series {
     this.node = h("section", { class: "card", hidden: true }, this.chart.node);
   }
 
-  async refresh({ target, minutes, signal }) {
-    const sql = this.sql.replaceAll("{since}", `timestamp > now() - interval '${Number(minutes)} minutes'`);
-    const { columns, rows } = await query(sql, { target, signal });
+  sqlOf(minutes) {
+    return this.sql.replaceAll("{since}", `timestamp > now() - interval '${Number(minutes)} minutes'`);
+  }
+
+  // The same rows again are drawn once.
+  set(result) {
+    if (this.result === result) return;
+    this.result = result;
+    const { columns, rows } = result;
     const how = chartable(columns, rows);
     this.node.hidden = how?.kind !== "lines";
     if (this.node.hidden) return;
@@ -73,9 +80,11 @@ export class Series {
   }
 }
 
-// Several at once; the signal takes them away. A table that cannot be read fails the whole, with its reason.
+// Several at once over one connection; the signal takes them away. A table that cannot be read fails the
+// whole, with its reason.
 export class SeriesBoard {
   constructor(specs, signal) {
+    this.signal = signal;
     this.series = specs.map((spec) => new Series(spec));
     this.node = h(
       "div",
@@ -85,9 +94,18 @@ export class SeriesBoard {
     signal.addEventListener("abort", () => this.series.forEach((one) => one.destroy()));
   }
 
-  // Whether there is anything to see.
-  async refresh(options) {
-    await Promise.all(this.series.map((one) => one.refresh(options)));
-    return this.series.some(({ node }) => !node.hidden);
+  /** `minutes()` is asked when it begins; `shown` hears whether there is anything to see. */
+  follow({ target, minutes, shown, place }) {
+    if (this.series.length === 0) return;
+    const queries = () => Object.fromEntries(this.series.map((one, i) => [i, one.sqlOf(minutes())]));
+    const heard = (results) => {
+      this.series.forEach((one, i) => one.set(results[i]));
+      shown?.(this.series.some(({ node }) => !node.hidden));
+    };
+    const failed = (error) => place.fail(error);
+    this.again = followQueries(queries, { target, seconds: SECONDS, signal: this.signal, heard, failed });
   }
+
+  // With another time range.
+  again() {}
 }

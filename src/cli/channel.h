@@ -1,0 +1,36 @@
+// A connection to a probingd: a socket on this machine, encrypted to another one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/scoped_fd.h"
+#include "tls/client.h"
+#include "wire/address.h"
+
+namespace probing::cli {
+
+class Channel {
+ public:
+  explicit Channel(ScopedFd socket) : socket_(std::move(socket)) {}
+
+  // Over TCP. Beyond this machine encrypted, to somebody whom an authority vouches for or who shows the
+  // same certificate as the first time (known_hosts of the config directory).
+  static Result<Channel> Dial(const wire::Address& address, std::int64_t timeout_ms);
+
+  Result<void> Write(std::string_view data);
+  // Appends what has come, waiting for something; without a deadline for as long as it takes.
+  Result<void> Read(std::string& buffer, const std::optional<Deadline>& deadline);
+
+ private:
+  explicit Channel(tls::Client client) : client_(std::move(client)) {}
+
+  ScopedFd socket_;
+  std::optional<tls::Client> client_;  // instead of the socket
+};
+
+}  // namespace probing::cli

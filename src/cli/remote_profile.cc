@@ -1,0 +1,71 @@
+#include "cli/remote_profile.h"
+
+#include "wire/contract.h"
+
+namespace probing::cli {
+namespace {
+
+flame::Frame FrameOf(const Json& frame) {
+  return {frame.value("kind", "") == "native" ? flame::FrameKind::kNative : flame::FrameKind::kPython,
+          frame.value("func", ""), frame.value("file", ""), frame.value("lineno", 0),
+          frame.value("first_line", 0)};
+}
+
+// Innermost first, as a profile takes them; numbers of frames are checked.
+std::vector<flame::Frame> FramesOf(const Json& stack, const std::vector<flame::Frame>& frames) {
+  std::vector<flame::Frame> list;
+  for (auto number = stack.rbegin(); number != stack.rend(); ++number)
+    list.push_back(frames.at(number->get<std::size_t>()));
+  return list;
+}
+
+RemoteProfile Convert(const Json& answer) {
+  RemoteProfile result{flame::Profile(answer.at("period_ns").get<std::int64_t>(), {}),
+                       answer.at("samples_taken").get<std::uint64_t>(), answer.at("ended").get<bool>()};
+  std::vector<flame::Frame> frames;
+  for (const Json& frame : answer.at("frames")) frames.push_back(FrameOf(frame));
+  std::vector<flame::ThreadId> threads;
+  for (const Json& thread : answer.at("threads")) {
+    threads.push_back(result.profile.AddThread({thread.value("pid", 0), thread.value("tid", 0),
+                                                thread.value("name", ""), thread.value("process", "")}));
+  }
+  const Json& samples = answer.at("samples");
+  const Json& stacks = answer.at("stacks");
+  for (std::size_t i = 0; i < samples.at("weight").size(); ++i) {
+    flame::Sample sample;
+    sample.start_ns = samples.at("start_ns").at(i).get<std::int64_t>();
+    sample.ticks = samples.at("weight").at(i).get<std::uint32_t>();
+    sample.thread = threads.at(samples.at("thread").at(i).get<std::size_t>());
+    sample.on_cpu = samples.at("on_cpu").at(i).get<bool>();
+    sample.has_gil = samples.at("has_gil").at(i).get<bool>();
+    result.profile.AddSample(sample,
+                             FramesOf(stacks.at(samples.at("stack").at(i).get<std::size_t>()), frames));
+  }
+  result.profile.losses().torn = answer.at("lost").value("torn", std::uint64_t{0});
+  result.profile.losses().unmerged = answer.at("lost").value("unmerged", std::uint64_t{0});
+  return result;
+}
+
+}  // namespace
+
+Result<RemoteProfile> ProfileFromJson(const Json& answer) {
+  try {
+    return Convert(answer);
+  } catch (const std::exception& e) {
+    return Error{Code::kFailed, std::string("the profile cannot be read: ") + e.what(),
+                 "is probingd of another version there?"};
+  }
+}
+
+Result<RemoteProfile> TakeRemoteProfile(const Invocation& invocation, double seconds, double hz) {
+  const Json request{{"target", *invocation.target},
+                     {"seconds", seconds},
+                     {"hz", hz},
+                     {"native", invocation.Has("--native")},
+                     {"subprocesses", invocation.Has("--subprocesses")}};
+  ASSIGN_OR_RETURN(const Json answer,
+                   PostToDaemon(std::string(wire::kProfileRoute), request, Patience::kEndless));
+  return ProfileFromJson(answer);
+}
+
+}  // namespace probing::cli

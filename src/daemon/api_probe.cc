@@ -1,0 +1,48 @@
+#include "daemon/api_probe.h"
+
+#include "daemon/probe_link.h"
+#include "process/status.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using server::Json;
+
+namespace {
+
+// Whether a probe can answer, before one waits for it in vain.
+Result<void> CheckReachable(Daemon& daemon, pid_t pid) {
+  const std::string name = "process " + std::to_string(pid);
+  if (daemon.targets.HasEnded(pid)) {
+    return Error{Code::kNotFound, name + " has ended", "`probing list` shows what is left"};
+  }
+  ASSIGN_OR_RETURN(const process::Status found, process::ReadStatus(pid));
+  // Seen for the first time, perhaps in a namespace we do not look into.
+  RETURN_IF_ERROR(daemon.targets.Attach(pid));
+  if (found.state == 'T') {
+    return Error{Code::kFailed, name + " is stopped, so its probe cannot answer",
+                 "`kill -CONT " + std::to_string(pid) + "` lets it go on"};
+  }
+  return {};
+}
+
+}  // namespace
+
+asio::awaitable<Result<wire::Message>> AskProbe(Daemon& daemon, pid_t pid, wire::Message request,
+                                                std::chrono::milliseconds timeout) {
+  const Result<void> reachable = CheckReachable(daemon, pid);
+  if (!reachable.ok()) co_return reachable.error();
+  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
+  if (!link.ok()) co_return link.error();
+  co_return co_await link->Call(std::move(request), timeout);
+}
+
+Json FieldsToJson(const wire::Message& message) {
+  Json object = Json::object();
+  for (const auto& [key, value] : message.fields()) {
+    const std::optional<std::int64_t> number = ParseInteger<std::int64_t>(value);
+    object[key] = number ? Json(*number) : Json(value);
+  }
+  return object;
+}
+
+}  // namespace probing::daemon

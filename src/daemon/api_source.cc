@@ -1,0 +1,107 @@
+// Lines of the source around a frame, for the page of stacks.
+//
+// No file server: only what a thread of the target runs at this moment, and only Python files.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "backtrace/backtrace.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "daemon/api_probe.h"
+#include "wire/contract.h"
+
+namespace probing::daemon {
+namespace asio = boost::asio;
+using server::Json;
+using Answer = asio::awaitable<Result<Json>>;
+
+namespace {
+
+constexpr off_t kMaxFileBytes = 4 << 20;
+constexpr int kDefaultAround = 8;
+constexpr int kMaxAround = 200;
+constexpr std::array<std::string_view, 3> kSuffixes{".py", ".pyx", ".pyi"};
+
+bool IsPython(const std::string& file) {
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                     [&](std::string_view suffix) { return file.ends_with(suffix); });
+}
+
+bool IsRunning(const backtrace::Picture& picture, const std::string& file) {
+  for (const backtrace::ShownThread& thread : picture.threads) {
+    for (const cpython::Frame& frame : thread.python.frames) {
+      if (frame.file == file) return true;
+    }
+  }
+  return false;
+}
+
+Result<std::string> ReadSource(pid_t pid, const std::string& file) {
+  const Error unknown{Code::kNotFound, "no thread of process " + std::to_string(pid) + " is in " + file, ""};
+  if (!IsPython(file)) return unknown;
+  ASSIGN_OR_RETURN(const backtrace::Picture picture, backtrace::ReadLive(pid, {}));
+  if (!IsRunning(picture, file)) return unknown;
+  // As the process sees it: it may be in a container.
+  const std::string path =
+      "/proc/" + std::to_string(pid) + (file.starts_with('/') ? "/root" : "/cwd/") + file;
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return ErrnoError("read " + file);
+  if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileBytes)
+    return Error{Code::kFailed, file + " is no file of a size to be shown", ""};
+  return ReadFile(path);
+}
+
+// Lines are counted from 1.
+Json LinesAround(std::string_view text, const std::string& file, int line, int around) {
+  Json lines = Json::array();
+  const int first = std::max(1, line - around);
+  for (int number = 1; !text.empty() && number <= line + around; ++number) {
+    const std::string_view one = TakePart(text, '\n');
+    if (number >= first) lines.push_back(one);
+  }
+  return {{"file", file}, {"first_line", first}, {"lines", std::move(lines)}};
+}
+
+Result<int> NumberOf(const server::Request& request, const char* name, int otherwise, int maximum) {
+  const auto field = request.query.find(name);
+  if (field == request.query.end()) return otherwise;
+  const std::optional<int> number = ParseInteger<int>(field->second);
+  if (!number || *number < 0 || *number > maximum)
+    return Error{Code::kUsage, std::string(name) + " is a number up to " + std::to_string(maximum), ""};
+  return *number;
+}
+
+Answer GetSource(Daemon& daemon, const server::Request& request) {
+  const Result<pid_t> pid = RequiredTarget(request);
+  if (!pid.ok()) co_return pid.error();
+  const auto file = request.query.find("file");
+  if (file == request.query.end()) co_return Error{Code::kUsage, "source needs a file", ""};
+  const Result<int> line = NumberOf(request, "line", 1, 100'000'000);
+  if (!line.ok()) co_return line.error();
+  const Result<int> around = NumberOf(request, "around", kDefaultAround, kMaxAround);
+  if (!around.ok()) co_return around.error();
+  Result<std::string> text = Error{};
+  co_await asio::co_spawn(
+      daemon.threads,
+      [&]() -> asio::awaitable<void> {
+        text = ReadSource(*pid, file->second);
+        co_return;
+      },
+      asio::use_awaitable);
+  if (!text.ok()) co_return text.error();
+  co_return LinesAround(*text, file->second, *line, *around);
+}
+
+}  // namespace
+
+void AddSourceRoute(server::Router& router, Daemon& daemon) {
+  router.Add("GET", wire::kSourceRoute, server::Right::kRead,
+             [&](const server::Request& request) { return GetSource(daemon, request); });
+}
+
+}  // namespace probing::daemon
