@@ -11,8 +11,10 @@
 
 #include "backtrace/backtrace.h"
 #include "base/file.h"
+#include "base/scoped_fd.h"
 #include "base/text.h"
 #include "daemon/api_probe.h"
+#include "process/status.h"
 #include "wire/contract.h"
 
 namespace probing::daemon {
@@ -49,11 +51,16 @@ Result<std::string> ReadSource(pid_t pid, const std::string& file) {
   // As the process sees it: it may be in a container.
   const std::string path =
       "/proc/" + std::to_string(pid) + (file.starts_with('/') ? "/root" : "/cwd/") + file;
+  // The target chose the name, and may have put anything there: what is no file must not hold us up,
+  // and what the process could not read itself is not shown.
+  const ScopedFd opened(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat info{};
-  if (stat(path.c_str(), &info) != 0) return ErrnoError("read " + file);
-  if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileBytes)
+  if (!opened.valid() || fstat(opened.get(), &info) != 0) return ErrnoError("read " + file);
+  ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
+  const bool is_readable = info.st_uid == status.effective_uid || (info.st_mode & S_IROTH) != 0;
+  if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileBytes || !is_readable)
     return Error{Code::kFailed, file + " is no file of a size to be shown", ""};
-  return ReadFile(path);
+  return ReadFile("/proc/self/fd/" + std::to_string(opened.get()));
 }
 
 // Lines are counted from 1.
