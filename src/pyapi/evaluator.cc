@@ -8,7 +8,12 @@
 #include "pyapi/evaluate_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
+#include "pyapi/heap.h"
+#include "pyapi/heap_source.h"
+#include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
+#include "pyapi/live_collectives_source.h"
+#include "pyapi/live_leaks_source.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
 #include "pyapi/live_torch_source.h"
@@ -170,13 +175,14 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  for (const char* source :
-       {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource, kSessionSource}) {
+  for (const char* source : {kDescribeSource, kEvaluateSource, kHeapSource, kLiveSource, kLiveTorchSource,
+                             kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
     return false;
   }
+  if (!AddHeapFunctions(*api_, names)) api_->PyErr_Clear();  // heap.py has others
   helpers_ = names;
   return true;
 }
@@ -377,6 +383,7 @@ void* Evaluator::ReleaseThread(void* self) {
       if (removed && evaluator->helpers_ != nullptr) {
         if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
         evaluator->talks_ = false;
+        RemoveHeapFunctions(api, evaluator->helpers_);
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }
