@@ -64,7 +64,7 @@ HOOKED = (
 
 def test_every_call_of_a_module_is_a_row(probing: Cli, target: StartTarget, python: str) -> None:
     job = start(target, "train", "full", python=python)
-    if tuple(map(int, python.split(".")[:2])) < (3, 8):  # no way in that leaves no trace
+    if harness.version_of(python)[:2] < (3, 8):  # no way in that leaves no trace
         job.expect_progress("steps")
         assert ask(probing, job, "SELECT * FROM python.torch_trace") == []
         return
