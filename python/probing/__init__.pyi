@@ -46,6 +46,7 @@ def enable_torch_profiling(
     rate: float | None = None,
     backward: bool | None = None,
     collectives: bool | None = None,
+    nan: bool | None = None,
     modules: str | Iterable[str] | None = None,
     exprs: str | Iterable[str] | None = None,
     max_overhead: float | None = None,

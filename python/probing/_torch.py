@@ -16,7 +16,7 @@ def _text(value):
 def enable_torch_profiling(**options):
     """Notes steps, modules, collectives of torch from the next step on.
 
-    ``mode`` is "on", "steps" or "full"; ``rate``, ``backward``, ``collectives``, ``modules`` and
+    ``mode`` is "on", "steps" or "full"; ``rate``, ``backward``, ``collectives``, ``nan``, ``modules`` and
     ``exprs`` (a text, or several) are those of the setting; ``max_overhead`` (0.03) is the share of the
     time it may take. A wrong one is a ValueError that says what would be right.
     """

@@ -1,4 +1,5 @@
-// probing memory: what the processes of a job take, now and since they are watched.
+// probing memory: what the processes of a job take, now and since they are watched; what leaks.
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
@@ -18,10 +19,40 @@ SELECT process.pid, process.name, round(process.rss / 1048576, 1) AS rss_mb,
 FROM system.process AS process LEFT JOIN series ON series.pid = process.pid
 ORDER BY process.rss DESC)";
 
+// Every question to python.leaks counts once; so many counts are kept, and half of them must be lower
+// than the other half.
+constexpr int kCounts = 16;
+constexpr const char* kCountSql = "SELECT count(*) FROM python.leaks";
+constexpr const char* kLeaksSql = R"(
+SELECT type, shape, dtype, count, grown, round(bytes / 1048576, 2) AS mb,
+       round(grown_bytes / 1048576, 2) AS grown_mb, made_by, holder,
+       round(epoch(now()) - epoch(since), 1) AS seconds,
+       (SELECT nullif(count(*), 0) FROM python.torch_steps WHERE timestamp >= since) AS steps
+FROM python.leaks)";
+
+Result<std::string> FindLeaks(const Invocation& invocation, const std::string& format) {
+  constexpr double kDefaultSeconds = 4;
+  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  const auto pause_us = static_cast<std::int64_t>(seconds * 1e6 / (kCounts - 1));
+  for (int i = 1; i < kCounts; ++i) {
+    RETURN_IF_ERROR(Query({.target = invocation.target, .sql = kCountSql, .format = "csv"}));
+    SleepUs(pause_us);
+  }
+  return Query({.target = invocation.target, .sql = kLeaksSql, .format = format});
+}
+
 Result<int> Run(const Invocation& invocation) {
-  ASSIGN_OR_RETURN(const std::string answer, Query({.target = invocation.target,
-                                                    .sql = kSql,
-                                                    .format = invocation.Has("--json") ? "json" : "table"}));
+  const std::string format = invocation.Has("--json") ? "json" : "table";
+  if (!invocation.Has("--leaks")) {
+    ASSIGN_OR_RETURN(const std::string answer,
+                     Query({.target = invocation.target, .sql = kSql, .format = format}));
+    Print(answer);
+    return 0;
+  }
+  if (!invocation.target.has_value() && !invocation.endpoint.has_value()) {
+    return Error{Code::kUsage, "--leaks looks into one process", "name it: probing -t PID memory --leaks"};
+  }
+  ASSIGN_OR_RETURN(const std::string answer, FindLeaks(invocation, format));
   Print(answer);
   return 0;
 }
@@ -30,11 +61,13 @@ Result<int> Run(const Invocation& invocation) {
 
 Command MemoryCommand() {
   return {.name = "memory",
-          .summary = "What the processes of a target take, and how that grew",
-          .example = "probing -t 1234 memory",
+          .summary = "What the processes of a target take, how that grew, what leaks",
+          .example = "probing -t 1234 memory --leaks",
           .target = TargetUse::kOptional,
           .all_is_fine = true,
-          .options = {{"--json", "", "print JSON"}},
+          .options = {{"--leaks", "", "what there is more and more of, and who holds it"},
+                      {"-d,--duration", "SECONDS", "how long to look for leaks (4)"},
+                      {"--json", "", "print JSON"}},
           .run = Run};
 }
 

@@ -1,7 +1,6 @@
 # ruff: noqa: F821  session.py comes before this file.
 # Finds the code that a file and line, or the name of a function, stands for. Runs in the target. Python 3.6
 # syntax, built-in modules only.
-import gc
 
 CODE = type(talk_close.__code__)
 FUNCTION = type(talk_close)
@@ -62,8 +61,8 @@ def all_code():
                 for code in fresh(frame.f_code):
                     yield code
             frame = frame.f_back
-    for thing in gc.get_objects():
-        if type(thing) is FUNCTION and thing.__globals__ is not globals():
+    for thing in living([FUNCTION]):
+        if thing.__globals__ is not globals():
             for code in fresh(thing.__code__):
                 yield code
 
@@ -103,11 +102,7 @@ def find_function(name):
     last = name.split(".")[-1]
     found = [code for code in all_code() if code.co_name == last and qualified(code).endswith(name)]
     if not found and "." in name:  # before 3.11 code does not know its class
-        found = [
-            thing.__code__
-            for thing in gc.get_objects()
-            if type(thing) is FUNCTION and thing.__qualname__.endswith(name)
-        ]
+        found = [thing.__code__ for thing in living([FUNCTION]) if thing.__qualname__.endswith(name)]
     if not found:
         raise Refused("no function %s is loaded in this process" % name)
     return found

@@ -4,6 +4,7 @@
 #include "pyapi/evaluator.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
+#include "pyapi/heap.h"
 #include "pyapi/hooks.h"
 #include "pyapi/recorder.h"
 #include "pyapi/torch_native.h"
@@ -80,6 +81,7 @@ void* Evaluator::ReleaseThread(void* self) {
       if (removed && evaluator->helpers_ != nullptr) {
         if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
         evaluator->talks_ = false;
+        RemoveHeapFunctions(api, evaluator->helpers_);
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }

@@ -2,7 +2,12 @@
 #include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/heap.h"
+#include "pyapi/heap_source.h"
+#include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
+#include "pyapi/live_collectives_source.h"
+#include "pyapi/live_leaks_source.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
 #include "pyapi/live_torch_source.h"
@@ -64,13 +69,14 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  for (const char* source :
-       {kDescribeSource, kEvaluateSource, kLiveSource, kLiveTorchSource, kSessionSource}) {
+  for (const char* source : {kDescribeSource, kEvaluateSource, kHeapSource, kLiveSource, kLiveTorchSource,
+                             kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
     return false;
   }
+  if (!AddHeapFunctions(*api_, names)) api_->PyErr_Clear();  // heap.py has others
   helpers_ = names;
   return true;
 }

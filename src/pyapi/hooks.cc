@@ -16,6 +16,7 @@
 #include "pyapi/hooks_source.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
+#include "pyapi/nonfinite_source.h"
 #include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
 #include "pyapi/torch_native.h"
@@ -145,8 +146,8 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 // it is done part by part: each begins with a line like this.
 constexpr std::string_view kNextPart = "\n# ── ";
 
-constexpr std::array<std::string_view, 4> kSources{kHooksSource, kExprsSource, kCollectivesSource,
-                                                   kTorchSource};
+constexpr std::array<std::string_view, 5> kSources{kHooksSource, kExprsSource, kCollectivesSource,
+                                                   kNonfiniteSource, kTorchSource};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it

@@ -7,11 +7,6 @@ import sys
 MOST_LISTED = 100000  # entries of one container that are looked through for a tensor
 
 
-def alive(kind):
-    """The living objects of a class. Their classes are asked, not they: some of them pretend."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
-
-
 def torch_module():
     """torch when the job has imported it, all of it."""
     torch = sys.modules.get("torch")
@@ -21,7 +16,7 @@ def torch_module():
 
 def named_modules(torch):
     """(path, module) of all modules; those that no other one contains are called by their class."""
-    modules = alive(torch.nn.Module)
+    modules = living_of(torch.nn.Module)
     inner = set()
     for module in modules:
         inner.update(id(child) for child in vars(module).get("_modules", {}).values())
@@ -76,8 +71,8 @@ def describe_holder(holder):
 def holders(tensors):
     """id of a tensor → (name, holder), as far as one look at all objects tells."""
     found, ids = {}, {id(one) for one in tensors}
-    for holder in gc.get_referrers(*tensors) if tensors else ():
-        if holder is tensors or holder is sys._getframe(0):
+    for holder in referrers(tensors):
+        if holder is tensors or is_ours(holder):
             continue
         if isinstance(holder, dict):
             pairs = list(holder.items())[:MOST_LISTED]
@@ -97,11 +92,17 @@ def grad_norm(tensor):
     return None if grad is None else float(grad.detach().float().norm())
 
 
+def count_nonfinite(torch, tensor):
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return 0
+    return int(tensor.numel() - torch.isfinite(tensor.detach()).sum())
+
+
 def tensors_table(wanted):
     torch = torch_module()
     if torch is None:
         return
-    tensors = alive(torch.Tensor)
+    tensors = living_of(torch.Tensor)
     names = {}
     if "name" in wanted or "holder" in wanted:
         names = holders(tensors)
@@ -119,6 +120,7 @@ def tensors_table(wanted):
                 "bytes": bytes_of(tensor),
                 "requires_grad": tensor.requires_grad,
                 "grad_norm": grad_norm(tensor) if "grad_norm" in wanted else None,
+                "nonfinite": count_nonfinite(torch, tensor) if "nonfinite" in wanted else None,
                 "holder": holder,
             }
         except Exception:

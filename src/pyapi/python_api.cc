@@ -132,6 +132,8 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyObject_GetAttr);
   PROBING_REQUIRED(PyObject_CallMethodObjArgs);
   PROBING_REQUIRED(PyUnicode_InternFromString);
+  PROBING_REQUIRED(PySequence_Tuple);
+  PROBING_REQUIRED(PyObject_CallObject);
   PROBING_REQUIRED(PyObject_SetItem);
   PROBING_REQUIRED(PyExc_TypeError);
   PROBING_REQUIRED(PyExc_ValueError);

@@ -74,6 +74,8 @@ struct PythonApi {
   PyObject* (*PyObject_GetAttr)(PyObject* object, PyObject* name);
   PyObject* (*PyObject_CallMethodObjArgs)(PyObject* object, PyObject* name, ...);
   PyObject* (*PyUnicode_InternFromString)(const char* text);
+  PyObject* (*PySequence_Tuple)(PyObject* sequence);
+  PyObject* (*PyObject_CallObject)(PyObject* callable, PyObject* arguments);
   int (*PyObject_SetItem)(PyObject* object, PyObject* key, PyObject* value);
   PyObject** PyExc_TypeError;
   PyObject** PyExc_ValueError;

@@ -188,7 +188,7 @@ class Rewriting(object):
                 new, tuple(known.get(each, each) if type(each) is bytes else each for each in new.co_consts)
             )
         functions = [entry[0] for entry in self.originals.values() if entry[1] is code]
-        functions += [f for f in gc.get_referrers(code) if type(f) is FUNCTION and f.__code__ is code]
+        functions += [f for f in referrers([code]) if type(f) is FUNCTION and f.__code__ is code]
         for function in functions:
             known_entry = self.originals.get(id(function))
             if known_entry is not None and function.__code__ is not known_entry[2]:

@@ -8,14 +8,14 @@ RUNNING = "torch"  # what put_back() is told
 
 torch_options = {}  # of the setting; empty: off
 torch_running = []  # the torch module that is traced
-module_refs = {}  # id of a module → weak reference, which says when it goes
+module_refs = {}  # id of a module → (weak reference, which says when it goes; its path)
 walked = set()  # ids of models whose modules were named in this step
 
 
 def read_spec(spec):
     """The setting's text, which was checked, as a dict: {"mode": "on", "rate": 0.05, "exprs": […], …}."""
     items = spec.split(",")
-    options = {"mode": items[0], "rate": "0.05", "backward": "on", "collectives": "on"}
+    options = {"mode": items[0], "rate": "0.05", "backward": "on", "collectives": "on", "nan": "off"}
     key = None
     for item in items[1:]:
         if "=" in item:
@@ -61,7 +61,7 @@ def note_module(module, path):
         refs.pop(key, None)
         forget(key)
 
-    module_refs[key] = ref(module, gone)
+    module_refs[key] = ref(module, gone), path
     patterns = torch_options.get("modules", ["*"])
     torch_name(module, path, type(module).__name__, any(matches(one, path) for one in patterns))
 
@@ -182,7 +182,7 @@ def start_torch(torch):
         (lambda new=cuda.Event: new(enable_timing=True)) if cuda is not None else None,
         getattr(cuda, "is_current_stream_capturing", None),
         gpu_memory,
-    )
+    ) + start_nonfinite(torch, options["nan"])
     torch_running.append(torch)
     started = torch_start(
         float(options["rate"]),

@@ -46,8 +46,12 @@ PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size
   const std::uint64_t generation = tracer.generation();
   PyObject* result = go_on(function, arguments, count_and_flag, keywords);
   if (tracer.generation() == generation) {
-    if (index >= 0) tracer.CallEnded(*thread, index, arguments, count, result);
+    if (index >= 0 && tracer.generation() == generation)
+      tracer.CallEnded(*thread, index, arguments, count, result);
     if (outermost && tracer.generation() == generation) tracer.OutermostEnded(*thread, begin_ns);
+    if (result != nullptr && (index >= 0 || outermost) && tracer.looks_at_outputs()) {
+      tracer.LookAtOutput(arguments[0], result);
+    }
   }
   --thread->depth;
   --inside;
@@ -135,8 +139,8 @@ PyObject* TorchForget(PyObject*, PyObject* arguments) {
   return None();
 }
 
-PyObject* OptimizerBegins(PyObject*, PyObject* const*, std::ptrdiff_t) {
-  if (!forked) TheTorchTracer().OptimizerBegins(threads.Current());
+PyObject* OptimizerBegins(PyObject*, PyObject* const* arguments, std::ptrdiff_t count) {
+  if (!forked && count > 0) TheTorchTracer().OptimizerBegins(threads.Current(), arguments[0]);
   return None();
 }
 
@@ -160,6 +164,11 @@ PyObject* TorchSays(PyObject*, PyObject* arguments) {
   return None();
 }
 
+PyObject* TraceNext(PyObject*, PyObject*) {
+  TheTorchTracer().TraceNext();
+  return None();
+}
+
 PyObject* StepNumber(PyObject*, PyObject*) { return python->PyLong_FromLongLong(TheTorchTracer().step()); }
 
 PyObject* Step(PyObject*, PyObject* arguments) {
@@ -178,6 +187,7 @@ std::array methods{
     PyMethodDef{"torch_name", reinterpret_cast<void*>(&TorchName), kMethVarargs, nullptr},
     PyMethodDef{"torch_forget", reinterpret_cast<void*>(&TorchForget), kMethVarargs, nullptr},
     PyMethodDef{"torch_says", reinterpret_cast<void*>(&TorchSays), kMethVarargs, nullptr},
+    PyMethodDef{"torch_trace_next", reinterpret_cast<void*>(&TraceNext), kMethNoargs, nullptr},
     PyMethodDef{"torch_step", reinterpret_cast<void*>(&StepNumber), kMethNoargs, nullptr},
     PyMethodDef{"optimizer_begins", reinterpret_cast<void*>(&OptimizerBegins), kMethFastcall, nullptr},
     PyMethodDef{"optimizer_ended", reinterpret_cast<void*>(&OptimizerEnded), kMethFastcall, nullptr},

@@ -6,6 +6,7 @@
 //   torch_stop()
 //   torch_name(module, path, type, wanted), torch_forget(id)
 //   optimizer_begins(optimizer, …), optimizer_ended(optimizer, …), backward_begins(), backward_ended()
+//   torch_trace_next()                     the next step is traced in full
 //   torch_step() -> int                    the step that runs
 //   torch_says(message)                    a row of python.spans
 //   step(number)                           probing.step(); also for the package

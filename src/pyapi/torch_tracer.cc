@@ -45,7 +45,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   PyObject** const own[kObjects] = {
       &objects_.name_modules, &objects_.on_sampled, &objects_.on_step,   &objects_.first_step,
       &objects_.grad_enabled, &objects_.tensor,     &objects_.parameter, &objects_.new_event,
-      &objects_.capturing,    &objects_.gpu_memory,
+      &objects_.capturing,    &objects_.gpu_memory, &objects_.on_output, &objects_.on_gradients,
   };
   for (std::size_t i = 0; i < kObjects; ++i) {
     *own[i] = objects[i] == api._Py_NoneStruct ? nullptr : objects[i];
@@ -80,7 +80,8 @@ void TorchTracer::Stop() {
   for (PyObject* object :
        {std::exchange(grad_fn_, nullptr), std::exchange(register_prehook_, nullptr), objects_.name_modules,
         objects_.on_sampled, objects_.on_step, objects_.first_step, objects_.grad_enabled, objects_.tensor,
-        objects_.parameter, objects_.new_event, objects_.capturing, objects_.gpu_memory}) {
+        objects_.parameter, objects_.new_event, objects_.capturing, objects_.gpu_memory, objects_.on_output,
+        objects_.on_gradients}) {
     if (object != nullptr) gone.push_back(object);
   }
   objects_ = {};
@@ -225,6 +226,12 @@ void TorchTracer::OutermostEnded(const TracedThread& thread, std::int64_t begin_
   if (&thread == trainer_ && backward_depth_ == 0) times_.forward_ns += MonotonicNs() - begin_ns;
 }
 
+void TorchTracer::LookAtOutput(PyObject* module, PyObject* result) {
+  const std::int64_t begin_ns = MonotonicNs();
+  if (PyObject* done = Ask(objects_.on_output, module, result)) api_->Py_DecRef(done);
+  times_.overhead_ns += MonotonicNs() - begin_ns;
+}
+
 void TorchTracer::DataWaited(std::int64_t duration_ns) {
   times_.data_wait_ns = std::max<std::int64_t>(times_.data_wait_ns, 0) + duration_ns;
 }
@@ -242,8 +249,14 @@ void TorchTracer::BackwardEnded() {
   if (sampling_ && !sampled_.moments.empty()) OnMoment(BackwardMoment::Kind::kPassEnd, -1);
 }
 
-void TorchTracer::OptimizerBegins(TracedThread* thread) {
+void TorchTracer::OptimizerBegins(TracedThread* thread, PyObject* optimizer) {
   if (!running_) return;
+  if (objects_.on_gradients != nullptr) {
+    const std::int64_t begin_ns = MonotonicNs();
+    if (PyObject* done = Ask(objects_.on_gradients, optimizer)) api_->Py_DecRef(done);
+    if (!running_) return;
+    times_.overhead_ns += MonotonicNs() - begin_ns;
+  }
   if (thread != nullptr) trainer_ = thread;
   before_optimizer_ns_ = times_.forward_ns + times_.backward_ns;
   optimizer_begin_ns_ = MonotonicNs();

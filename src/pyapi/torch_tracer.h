@@ -42,8 +42,10 @@ class TorchTracer {
     PyObject* new_event = nullptr;     // () -> torch.cuda.Event
     PyObject* capturing = nullptr;     // () -> bool: nothing may be asked of the GPU now
     PyObject* gpu_memory = nullptr;    // (device) -> (allocated, max_allocated, cached) in MB
+    PyObject* on_output = nullptr;     // (module, what it returned): looks for NaN
+    PyObject* on_gradients = nullptr;  // (optimizer): the same, before its step
   };
-  static constexpr std::size_t kObjects = 10;
+  static constexpr std::size_t kObjects = 12;
 
   // False when the tables cannot be had.
   bool Start(const PythonApi& api, const Options& options, PyObject* const* objects);
@@ -70,10 +72,14 @@ class TorchTracer {
   // `result` is null when it raised. REQUIRES: the generation has not changed meanwhile.
   void CallEnded(TracedThread& thread, std::int32_t index, PyObject* const* arguments, std::size_t count,
                  PyObject* result);
+  bool looks_at_outputs() const { return objects_.on_output != nullptr; }
+  void LookAtOutput(PyObject* module, PyObject* result);
+  // The next step is traced in full, whatever the rate.
+  void TraceNext() { sample_next_ = true; }
   void DataWaited(std::int64_t duration_ns);
   void BackwardBegins();
   void BackwardEnded();
-  void OptimizerBegins(TracedThread* thread);
+  void OptimizerBegins(TracedThread* thread, PyObject* optimizer);
   void OptimizerEnded(PyObject* optimizer);
   // The job says itself which step begins; from now on nothing else counts.
   void StepBegins(std::int64_t number);

@@ -57,7 +57,8 @@ constexpr std::array kTensors{
     Column{"device", kString, "", "cpu, cuda:0"},
     Column{"bytes", kInt64, "bytes", "memory of its storage"},
     Column{"requires_grad", kBool, "", "whether gradients are computed for it"},
-    Column{"grad_norm", kDouble, "", "norm of its gradient; NULL unless this column is asked for"},
+    Column{"grad_norm", kDouble, "", "norm of its gradient; computed when this column is asked for"},
+    Column{"nonfinite", kInt64, "", "how many of its numbers are NaN or infinite; computed when asked for"},
     Column{"holder", kString, "", "what keeps it alive"},
 };
 
@@ -84,6 +85,46 @@ constexpr std::array kCollectives{
     Column{"step", kInt64, "", "training step"},
 };
 
+constexpr std::array kFlightRecorder{
+    kTime,
+    Column{"seq", kInt64, "", "number of the operation in its group"},
+    Column{"process_group", kString, "", "group of ranks that takes part"},
+    Column{"op", kString, "", "all_reduce, broadcast, …"},
+    Column{"backend", kString, "", "gloo, nccl"},
+    Column{"bytes", kInt64, "bytes", "size of its input"},
+    Column{"dtype", kString, "", "element type of its input"},
+    Column{"state", kString, "", "scheduled, started or completed"},
+    Column{"wait_ms", kDouble, "ms", "time until it began, where torch knows"},
+    Column{"duration_ms", kDouble, "ms", "time until its end, where torch knows"},
+};
+
+constexpr std::array kLeaks{
+    Column{"type", kString, "", "class of the objects"},
+    Column{"shape", kString, "", "of tensors"},
+    Column{"dtype", kString, "", "element type of tensors"},
+    Column{"device", kString, "", "where tensors are"},
+    Column{"count", kInt64, "", "how many are alive now"},
+    Column{"bytes", kInt64, "bytes", "memory of tensors that are alive now"},
+    Column{"grown", kInt64, "", "how many more these are than at first"},
+    Column{"grown_bytes", kInt64, "bytes", "how much more memory that is"},
+    Column{"made_by", kString, "",
+           "operation of autograd that made a tensor, which keeps all that led to it"},
+    Column{"holder", kString, "", "what keeps them alive, from the nearest to a variable"},
+    Column{"since", kTimestamp, "", "when the first of the last 16 counts was made"},
+};
+
+constexpr std::array kNonfinite{
+    kTime,
+    Column{"step", kInt64, "", "training step"},
+    Column{"module", kString, "", "path of the module, or of the parameter"},
+    Column{"module_type", kString, "", "class of the module"},
+    Column{"stage", kString, "", "forward: its output; gradient: of the parameter, before the optimizer"},
+    Column{"nans", kInt64, "", "how many numbers are NaN"},
+    Column{"infs", kInt64, "", "how many are infinite"},
+    Column{"numbers", kInt64, "", "how many there are"},
+    Column{"shape", kString, "", "of the tensor"},
+};
+
 constexpr std::array kTables{
     Table{"python.torch_trace", Kind::kStored, Origin::kProbe, "every traced call of a PyTorch module",
           kTorchTrace},
@@ -96,6 +137,12 @@ constexpr std::array kTables{
           kModules},
     Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks",
           kCollectives},
+    Table{"python.flight_recorder", Kind::kLive, Origin::kProbe,
+          "what torch itself remembers of its collectives, also of those that C++ starts", kFlightRecorder},
+    Table{"python.leaks", Kind::kLive, Origin::kProbe,
+          "what there is more and more of; each question counts once", kLeaks},
+    Table{"python.nonfinite", Kind::kStored, Origin::kProbe,
+          "where NaN or infinity was seen first, with nan=on", kNonfinite},
 };
 
 }  // namespace

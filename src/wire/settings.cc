@@ -39,8 +39,9 @@ constexpr std::array kSettings{
         "the interpreter's memory"},
     Setting{"probing.python.memory_interval", kProbe, kSeconds, "5", 0.05, 86400, "",
             "seconds between rows of python.memory that the probe adds"},
-    Setting{"probing.torch.profiling", kProbe, kTorchSpec, "off", 0, 0, "",
-            "what is noted of PyTorch: off, or on with rate=, backward=, collectives=, modules=, exprs="},
+    Setting{
+        "probing.torch.profiling", kProbe, kTorchSpec, "off", 0, 0, "",
+        "what is noted of PyTorch: off, or on with rate=, backward=, collectives=, nan=, modules=, exprs="},
     Setting{"probing.torch.max_overhead", kProbe, kShare, "3%", 0.01, 100, "",
             "the share of the time that tracing PyTorch may take before fewer steps are traced"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0.1", 0, 3600, "",

@@ -11,14 +11,15 @@
 namespace probing::wire {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOptions{"rate", "backward", "collectives", "modules", "exprs"};
+constexpr std::array<std::string_view, 6> kOptions{"rate", "backward", "collectives",
+                                                   "nan",  "modules",  "exprs"};
 constexpr std::size_t kRate = 0;
-constexpr std::size_t kModules = 3;
-constexpr std::size_t kExprs = 4;
+constexpr std::size_t kModules = 4;
+constexpr std::size_t kExprs = 5;
 constexpr std::size_t kMostText = 4096;
 
 constexpr char kForm[] =
-    "it takes off, or on with any of rate=0.05, backward=off, collectives=off, modules=encoder.*, "
+    "it takes off, or on with any of rate=0.05, backward=off, collectives=off, nan=on, modules=encoder.*, "
     "exprs=loss@train, separated by commas; steps and full instead of on mean none and all of the steps";
 
 Error Wrong(const std::string& what, const std::string& hint = kForm) {

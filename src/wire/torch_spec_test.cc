@@ -17,6 +17,7 @@ TEST(TorchSpec, WhatIsRightIsWrittenTheOneWay) {
            {"steps", "steps"},
            {"full", "on,rate=1"},
            {"full,backward=no", "on,rate=1,backward=off"},
+           {"steps,exprs=loss@train,nan=1", "steps,nan=on,exprs=loss@train"},
            {"on, backward=0 , rate=5%", "on,rate=0.05,backward=off"},
            {"on,exprs=loss@train,acc1@train", "on,exprs=loss@train,acc1@train"},
            {"on,exprs=loss@train,m.loss@a b/x.py:12,modules=encoder.*,head.[0-9],rate=.5",

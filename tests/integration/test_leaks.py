@@ -1,0 +1,42 @@
+"""What there is more and more of: python.leaks and `memory --leaks`, without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness import Cli, Target
+
+StartTarget = Callable[..., Target]
+
+
+def test_objects_that_are_kept_are_named(probing: Cli, target: StartTarget) -> None:
+    job = target("leaks", LD_PRELOAD=str(probing.bin / "libprobing.so"))
+    leaks = probing("-t", job.pid, "memory", "--leaks", "-d", "1", "--json").expect(0).json
+    by_type = {row["type"]: row for row in leaks}
+    assert by_type["__main__.Record"]["grown"] > 50
+    assert by_type["__main__.Record"]["count"] >= by_type["__main__.Record"]["grown"]
+    assert not [name for name in by_type if "Keeper" in name]
+    job.expect_unharmed()
+
+
+def test_a_job_that_keeps_nothing_has_no_leaks(probing: Cli, target: StartTarget) -> None:
+    job = target("busy", LD_PRELOAD=str(probing.bin / "libprobing.so"))
+    assert probing("-t", job.pid, "memory", "--leaks", "-d", "0.5", "--json").expect(0).json == []
+    job.expect_unharmed()
+
+
+def test_looking_at_all_objects_harms_no_tuple_that_is_being_made(
+    probing: Cli, target: StartTarget, python: str
+) -> None:
+    """A reference to a half-made tuple makes tuple(generator) fail in the job."""
+    job = target("leaks", python=python, LD_PRELOAD=str(probing.bin / "libprobing.so"))
+    for table in ("leaks", "modules", "tensors"):
+        for _ in range(3):
+            probing("-t", job.pid, "query", f"SELECT count(*) FROM python.{table}").expect(0)
+    job.expect_progress("tuples")
+    job.expect_unharmed()
+
+
+def test_leaks_are_looked_for_in_one_process(probing: Cli, target: StartTarget) -> None:
+    answer = probing("memory", "--leaks").expect(2)
+    assert "probing -t PID memory --leaks" in answer.stderr
