@@ -116,9 +116,86 @@ def test_nothing_keeps_a_model_alive(probing: Cli, target: StartTarget) -> None:
         assert job.report()["alive"] == 0
 
 
+def test_after_it_is_off_nothing_of_ours_refers_to_the_job(probing: Cli, target: StartTarget) -> None:
+    job = target("torch_kinds", "held", python=str(TORCH))
+    probing("-t", job.pid, "inject").expect(0)
+
+    def counted() -> int:
+        """As the job counts it in a later step."""
+        before = job.report()["steps"]
+        wait_until(lambda: job.report()["steps"] > before + 20, 30, "it counts again")
+        return job.report()["alive"]
+
+    alone = counted()
+    probing("-t", job.pid, "config", f"{SETTING}=full,nan=on,exprs=loss@held").expect(0)
+    traced(probing, job)
+    assert counted() > alone, "weak references tell us when modules go"
+    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+    wait_until(lambda: counted() == alone, 30, "it is as it was")
+
+
+def test_the_first_nan_and_the_module_it_came_from(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "diverging", "steps,nan=on")
+    rows = wait_until(
+        lambda: (
+            len(r := ask(probing, job.pid, "SELECT * FROM python.nonfinite ORDER BY timestamp_ns")) > 2 and r
+        ),
+        30,
+        "it diverges",
+    )
+    # Modules are not traced: the model's output is looked at, and the gradients.
+    assert (rows[0]["module"], rows[0]["stage"], rows[0]["numbers"]) == ("Diverging", "forward", 8)
+    assert rows[0]["nans"] + rows[0]["infs"] > 0
+    assert {row["stage"] for row in rows[1:]} == {"gradient"}
+    job.expect_progress("steps")
+    probing("-t", job.pid, "config", f"{SETTING}=full,nan=on").expect(0)
+    sql = "SELECT module, stage, infs, numbers FROM python.nonfinite WHERE module = 'middle'"
+    [middle, *_] = wait_until(lambda: ask(probing, job.pid, sql), 20, "the module is named")
+    assert (middle["stage"], middle["numbers"]) == ("forward", 8 * 32)
+    sql = "SELECT DISTINCT module FROM python.nonfinite WHERE stage = 'gradient' ORDER BY 1"
+    wait_until(
+        lambda: "last.weight" in [row["module"] for row in ask(probing, job.pid, sql)], 20, "and parameters"
+    )
+
+
+def test_tensors_with_numbers_that_are_none(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "diverging", "off")
+    sql = "SELECT name, nonfinite, grad_norm FROM python.tensors WHERE name = 'last.weight'"
+
+    def diverged() -> dict[str, Any] | None:
+        rows = ask(probing, job.pid, sql)
+        return rows[0] if rows and rows[0]["nonfinite"] else None
+
+    assert wait_until(diverged, 30, "its parameters are NaN")["nonfinite"] == 32
+    assert ask(probing, job.pid, "SELECT count(nonfinite) AS n FROM python.tensors")[0]["n"] > 4
+
+
 def test_a_thread_that_trains_in_the_background(probing: Cli, target: StartTarget) -> None:
     job = start(target, "background")
     assert traced(probing, job)[0][:4] == PLAIN
+
+
+def test_times_agree_with_those_of_torch_profiler(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    answer = tmp_path / "profile.json"
+    job = start(target, "profiled", "full", answer)
+    wait_until(answer.exists, 60, "torch.profiler has answered")
+    answer = json.loads(answer.read_text())
+    said = answer["said"]
+    sql = (
+        "SELECT module, stage, sum(duration) * 1e6 AS us, count(*) AS calls FROM python.torch_trace"
+        f" WHERE epoch(timestamp) BETWEEN {answer['begin']} AND {answer['end']} AND module_type = 'Labelled'"
+        " GROUP BY ALL"
+    )
+    rows = wait_until(lambda: len(r := ask(probing, job.pid, sql)) == 8 and r, 20, "they are written")
+    assert {row["calls"] for row in rows} <= {9, 10}, "the first step began before the profiler did"
+    calls = {(row["module"], row["stage"]): row["us"] * 10 / row["calls"] for row in rows}
+    forward = [(calls[str(i), "forward"], said[f"layer {i}"]) for i in range(4)]
+    assert sum(ours for ours, _ in forward) == pytest.approx(sum(theirs for _, theirs in forward), rel=0.05)
+    # All of a layer's nodes: its product, the transposition of its weight, its parameters' gradients.
+    nodes = [f"autograd::engine::evaluate_function: {kind}" for kind in ("AddmmBackward0", "TBackward0")]
+    nodes.append("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad")
+    ours = sum(calls[str(i), "backward"] for i in range(4))
+    assert ours == pytest.approx(sum(said[node] for node in nodes), rel=0.1)
 
 
 def test_compiled_code_is_left_alone(probing: Cli, target: StartTarget) -> None:

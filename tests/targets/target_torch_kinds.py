@@ -1,6 +1,7 @@
 """Kinds of training that the tracer has to stand: target_torch_kinds.py KIND [ARGUMENT]. Needs torch."""
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -147,6 +148,50 @@ def background():
     thread.join()
 
 
+class Diverging(nn.Module):
+    """From the fiftieth step on one of its layers makes an infinity of a number, and the next a NaN."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(32, 32), nn.Linear(32, 1)
+        self.middle = nn.ReLU()
+        self.middle.forward = self.explode
+
+    def explode(self, x):
+        return x * float("inf") if report["steps"] >= 50 else x.relu()
+
+    def forward(self, x):
+        return self.last(self.middle(self.first(x)))
+
+
+def diverging():
+    plain(Diverging())
+
+
+def held():
+    """How often the model, its parameters and the optimizer are referred to, weakly or not, and how many
+    hooks they have: counted between steps."""
+    model = make_model()
+    optimizer = torch.optim.AdamW(model.parameters())
+    things = [model, optimizer, *model, *model.parameters()]
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        del loss
+        report["steps"] += 1
+        if report["steps"] % 10 == 1:
+            hooks = [value for thing in things for key, value in vars(thing).items() if "hooks" in key]
+            report["alive"] = (
+                len(gc.get_referrers(*things))
+                + sum(weakref.getweakrefcount(thing) + sys.getrefcount(thing) for thing in things)
+                + sum(len(value) for value in hooks if isinstance(value, dict))
+            )
+        if report["steps"] == 1:
+            report.ready()
+
+
 def compiled():
     """Compiled while it is traced: no break in the graph, the same numbers."""
     model, eager = Shared(), None
@@ -184,6 +229,48 @@ def loader(workers="2"):
             if report["steps"] == 1:
                 report.ready()
             time.sleep(0.001)
+
+
+class Labelled(nn.Linear):
+    """One that torch.profiler sees by its name, too."""
+
+    def forward(self, x):
+        with torch.profiler.record_function("layer " + self.label):
+            return super().forward(x)
+
+
+def profiled(path):
+    """Ten steps that torch.profiler looks at as well; then what it says, in microseconds, and when it was."""
+    import json
+
+    layers = [Labelled(512, 512) for _ in range(4)]
+    for number, layer in enumerate(layers):
+        layer.label = str(number)
+    model = nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+
+    x = torch.randn(1024, 512)
+
+    def step():
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+        report["steps"] += 1
+
+    step()
+    report.ready()
+    for _ in range(5):
+        step()
+    begin = time.time()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(10):
+            step()
+    said = {one.key: one.cpu_time_total for one in profiler.key_averages()}
+    with open(path + ".new", "w") as file:
+        json.dump({"said": said, "begin": begin, "end": time.time()}, file)
+    os.rename(path + ".new", path)
+    while True:
+        step()
+        time.sleep(0.01)
 
 
 def gloo(path):
