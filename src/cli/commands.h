@@ -26,6 +26,8 @@ Command ConfigCommand();
 Command StatusCommand();
 Command ServeCommand();
 Command TokenCommand();
+Command ClusterCommand();
+Command DiagnoseCommand();
 Command DoctorCommand();
 Command CompletionCommand();
 Command VersionCommand();

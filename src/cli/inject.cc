@@ -4,12 +4,15 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/installation.h"
+#include "cli/job.h"
 #include "cli/output.h"
 #include "inject/entry_lock.h"
 #include "process/maps.h"
@@ -86,21 +89,23 @@ std::string Describe(const Json& report) {
   return text + ")";
 }
 
+std::string ToText(const Json& report) {
+  const std::string version = report.value("version", "");
+  if (report.value("already", false))
+    return "process " + Describe(report) + " is probed already, version " + version + "\n";
+  return "injected " + std::string(process::BaseName(report.value("library", ""))) +
+         (version.empty() ? "" : " " + version) + " into " + Describe(report) + " in " +
+         Milliseconds(report.value("total_us", 0), 1) + ", thread " +
+         std::to_string(report.value("held_thread", 0)) + " held for " +
+         Milliseconds(report.value("held_us", 0), 2) + "\n";
+}
+
 void PrintReport(const Invocation& invocation, const Json& report) {
   if (invocation.Has("--json")) {
     Print(FormatJson(report));
     return;
   }
-  const std::string version = report.value("version", "");
-  if (report.value("already", false)) {
-    Print("process " + Describe(report) + " is probed already, version " + version + "\n");
-  } else {
-    Print("injected " + std::string(process::BaseName(report.value("library", ""))) +
-          (version.empty() ? "" : " " + version) + " into " + Describe(report) + " in " +
-          Milliseconds(report.value("total_us", 0), 1) + ", thread " +
-          std::to_string(report.value("held_thread", 0)) + " held for " +
-          Milliseconds(report.value("held_us", 0), 2) + "\n");
-  }
+  Print(ToText(report));
   if (const std::string link = report.value("link", ""); !link.empty()) Print("served at " + link + "\n");
 }
 
@@ -109,25 +114,6 @@ Result<std::string> Serve(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const Json served,
                    PostToDaemon(std::string(wire::kListenRoute), {{"address", invocation.Get("--listen")}}));
   return served.value("link", "");
-}
-
-// It answers already: fine if it is what would have been put there.
-Result<int> ReportPresent(const Invocation& invocation, const wire::Message& hello) {
-  const std::string version(hello.Get("version"));
-  const std::string pid = std::to_string(*invocation.target);
-  if (version != PROBING_VERSION) {
-    return Error{Code::kFailed,
-                 "process " + pid + " has a probe of version " + version + ", this is " PROBING_VERSION,
-                 "`probing -t " + pid + " eject` removes it"};
-  }
-  ASSIGN_OR_RETURN(const std::string link, Serve(invocation));
-  PrintReport(invocation, {{"pid", *invocation.target},
-                           {"version", version},
-                           {"command", process::CommandLine(*invocation.target)},
-                           {"python", hello.Get("python")},
-                           {"already", true},
-                           {"link", link}});
-  return 0;
 }
 
 // The probingd of that machine does it, with what is installed there.
@@ -146,50 +132,113 @@ Result<int> RunElsewhere(const Invocation& invocation) {
   return 0;
 }
 
-Result<int> Run(const Invocation& invocation) {
-  if (invocation.endpoint) return RunElsewhere(invocation);
+struct Options {
+  std::string library;
+  bool is_default = true;
+  bool is_probe = true;  // or a library of somebody else's
+  std::int64_t timeout_ms = 0;
+};
+
+// Enters one process, or finds it entered already. Safe on several threads, for different processes.
+Result<Json> Enter(pid_t pid, const Options& options) {
   const std::int64_t started_ns = MonotonicNs();
-  const pid_t pid = *invocation.target;
-  ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
-  ASSIGN_OR_RETURN(const std::string library, LibraryOf(invocation));
-  const bool is_probe = !invocation.Has("--dll") || IsProbe(library);
-  const auto timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
-  const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
   // Until the probe answers: of several commands at once, one enters and the others find it there.
   ASSIGN_OR_RETURN(const inject::EntryLock lock, inject::EntryLock::Acquire(pid, deadline));
-  if (is_probe) {
-    if (const Result<wire::Message> present = Greet(pid); present.ok())
-      return ReportPresent(invocation, *present);
+  Json report{{"pid", pid}};
+  if (options.is_probe) {
+    if (const Result<wire::Message> present = Greet(pid); present.ok()) {
+      const std::string version(present->Get("version"));
+      if (version != PROBING_VERSION) {
+        return Error{Code::kFailed,
+                     "process " + std::to_string(pid) + " has a probe of version " + version +
+                         ", this is " PROBING_VERSION,
+                     "`probing -t " + std::to_string(pid) + " eject` removes it"};
+      }
+      report.update({{"version", version},
+                     {"command", process::CommandLine(pid)},
+                     {"python", present->Get("python")},
+                     {"already", true}});
+      return report;
+    }
   }
   if (Result<void> possible = inject::Preflight(pid); !possible.ok())
     return CannotAttach(pid, possible.error());
-  Result<inject::Report> report = inject::Inject(
-      {.pid = pid, .library_path = library, .timeout_ms = timeout_ms, .rehearse = invocation.Has("--dll")});
-  if (!report.ok()) return CannotAttach(pid, report.error());
-
+  Result<inject::Report> entered = inject::Inject({.pid = pid,
+                                                   .library_path = options.library,
+                                                   .timeout_ms = options.timeout_ms,
+                                                   .rehearse = !options.is_default});
+  if (!entered.ok()) return CannotAttach(pid, entered.error());
   wire::Message hello;
-  if (is_probe) {
+  if (options.is_probe) {
     ASSIGN_OR_RETURN(hello, AwaitProbe(pid, deadline));
   }
-  const std::int64_t total_us = (MonotonicNs() - started_ns) / 1000;
-  // Not waited for, and its absence spoils nothing: the next command will try again.
-  if (is_probe) (void)StartDaemon();
+  report.update({{"library", options.library},
+                 {"version", hello.Get("version")},
+                 {"command", process::CommandLine(pid)},
+                 {"python", hello.Get("python")},
+                 {"total_us", (MonotonicNs() - started_ns) / 1000},
+                 {"held_thread", entered->held_thread},
+                 {"held_us", entered->held_us},
+                 {"attempts", entered->attempts}});
+  return report;
+}
 
+Result<int> EnterOne(const Invocation& invocation, const Options& options) {
+  ASSIGN_OR_RETURN(Json report, Enter(*invocation.target, options));
+  // Not waited for, and its absence spoils nothing: the next command will try again.
+  if (options.is_probe) (void)StartDaemon();
   std::string link;
-  if (is_probe) {
+  if (options.is_probe) {
     ASSIGN_OR_RETURN(link, Serve(invocation));
   }
-  PrintReport(invocation, {{"pid", pid},
-                           {"library", library},
-                           {"version", hello.Get("version")},
-                           {"command", process::CommandLine(pid)},
-                           {"python", hello.Get("python")},
-                           {"total_us", total_us},
-                           {"held_thread", report->held_thread},
-                           {"held_us", report->held_us},
-                           {"attempts", report->attempts},
-                           {"link", link}});
+  report["link"] = link;
+  PrintReport(invocation, report);
   return 0;
+}
+
+// All ranks at once: a job of eight should not wait eight times.
+Result<int> EnterJob(const Invocation& invocation, const Options& options) {
+  ASSIGN_OR_RETURN(const std::vector<process::RankProcess> ranks, RanksOfJob(*invocation.job));
+  std::vector<std::optional<Result<Json>>> reports(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&, i] { reports[i].emplace(Enter(ranks[i].pid, options)); });
+  for (std::thread& thread : threads) thread.join();
+  if (options.is_probe) (void)StartDaemon();
+  Json list = Json::array();
+  std::string text;
+  std::optional<Error> failure;
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Result<Json>& report = *reports[i];
+    Json entry = report.ok() ? *report : Json{{"pid", ranks[i].pid}, {"error", report.error().message}};
+    entry["rank"] = *ranks[i].identity.rank;
+    if (report.ok()) {
+      text += "rank " + std::to_string(*ranks[i].identity.rank) + ": " + ToText(*report);
+    } else {
+      ++failed;
+      if (!failure) failure = report.error();
+      if (!invocation.Has("--json")) PrintError(report.error());
+    }
+    list.push_back(std::move(entry));
+  }
+  ASSIGN_OR_RETURN(const std::string link, Serve(invocation));
+  if (!link.empty()) text += "served at " + link + "\n";
+  Print(invocation.Has("--json") ? FormatJson(list) : text);
+  if (!failure) return 0;
+  return static_cast<int>(failed == ranks.size() ? failure->code : Code::kPartial);
+}
+
+Result<int> Run(const Invocation& invocation) {
+  if (invocation.endpoint) return RunElsewhere(invocation);
+  ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
+  Options options;
+  ASSIGN_OR_RETURN(options.library, LibraryOf(invocation));
+  options.is_default = !invocation.Has("--dll");
+  options.is_probe = options.is_default || IsProbe(options.library);
+  options.timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
+  return invocation.job ? EnterJob(invocation, options) : EnterOne(invocation, options);
 }
 
 }  // namespace
@@ -199,7 +248,10 @@ Command InjectCommand() {
           .summary = "Put the probe into a running process",
           .example = "probing -t 1234 inject",
           .target = TargetUse::kRequired,
-          .options = {{"--dll", "PATH", "the library to load (default: the probe)"},
+          .target_may_be_job = true,
+          .options = {{"--job", "",
+                       "into all ranks of this host's job at once; -t job:NAME when there are several"},
+                      {"--dll", "PATH", "the library to load (default: the probe)"},
                       {"--listen", "ADDRESS", "serve it there: the web page, HTTP and text for nc"},
                       {"--timeout", "SECONDS", "give up after this long (default: 5)"},
                       {"--json", "", "print JSON"}},

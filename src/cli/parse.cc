@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/job.h"
 #include "cli/target.h"
 #include "process/status.h"
 #include "wire/settings.h"
@@ -16,7 +17,8 @@ constexpr const char* kFooter =
     "  probing -t 1234 inject          put a probe into process 1234\n"
     "  probing -t 1234 eval 'len(x)'   run Python code there\n"
     "  probing list                    what is probed on this host\n"
-    "\n`probing COMMAND --help` tells more. A TARGET is a pid, or HOST:PORT for what is served there.";
+    "\n`probing COMMAND --help` tells more. A TARGET is a pid, rank:N of a job, or HOST:PORT for what is "
+    "served there.";
 
 const Command* FindCommand(std::string_view name) {
   for (const Command& command : AllCommands()) {
@@ -142,6 +144,11 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
                  std::string(command.name) + ": \"" + invocation.arguments[most] + "\" is one word too many",
                  "is a quote missing? see `probing " + std::string(command.name) + " --help`"};
   }
+  // `inject --job` is short for `-t job inject`.
+  if (command.target_may_be_job && invocation.Has("--job")) {
+    if (!slots.target.empty()) return Error{Code::kUsage, "either a target or --job, not both", ""};
+    slots.target = "job";
+  }
   if (slots.target.empty() && command.target == TargetUse::kRequired && !needs_no_target) {
     return Error{
         Code::kUsage, std::string(command.name) + " needs a target",
@@ -163,13 +170,22 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
   } else if (!slots.target.empty()) {
     ASSIGN_OR_RETURN(TargetName name, ParseTarget(slots.target));
     invocation.target = name.pid;
+    if (name.rank) {
+      ASSIGN_OR_RETURN(invocation.target, FindRank(*name.rank));
+    }
+    if (name.job && !command.target_may_be_job) {
+      return Error{Code::kUsage, std::string(command.name) + " takes one process, and a job has several",
+                   "name a rank: `probing -t rank:0 " + std::string(command.name) + "`"};
+    }
+    invocation.job = std::move(name.job);
     invocation.endpoint = std::move(name.endpoint);
     const bool is_here = !invocation.endpoint.has_value();
     if (!is_here && command.only_here) {
       return Error{Code::kUsage, std::string(command.name) + " is for processes of this machine",
                    "run it there: " + invocation.endpoint->ToText() + " cannot be told to"};
     }
-    if (is_here && !command.target_may_have_ended) RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
+    if (is_here && invocation.target && !command.target_may_have_ended)
+      RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
   }
   return invocation;
 }

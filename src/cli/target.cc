@@ -16,9 +16,26 @@ constexpr std::string_view kUnix = "unix:";
 
 // What kind of target it is that only later versions serve; "" for none.
 std::string_view LaterKind(std::string_view word) {
-  if (word.starts_with("rank:")) return "ranks";
   if (word.find("://") != std::string_view::npos) return "stores";
   return "";
+}
+
+// "rank:3", "job" and "job:NAME".
+std::optional<TargetName> ParseJob(std::string_view word) {
+  TargetName name;
+  if (word == "job") {
+    name.job = "";
+    return name;
+  }
+  if (word.starts_with("job:") && word.size() > 4) {
+    name.job = std::string(word.substr(4));
+    return name;
+  }
+  if (!word.starts_with("rank:") || !IsNumber(word.substr(5)) || word.size() > 20) return std::nullopt;
+  std::int64_t rank = 0;
+  std::from_chars(word.data() + 5, word.data() + word.size(), rank);
+  name.rank = rank;
+  return name;
 }
 
 std::optional<pid_t> ParsePid(std::string_view text) {
@@ -57,7 +74,7 @@ std::optional<TargetName> ParseEndpoint(std::string_view word) {
 bool LooksLikeTarget(std::string_view word) {
   if (word.find_first_of(" =") != std::string_view::npos) return false;
   return IsNumber(word) || LooksLikeDirectory(word) || !LaterKind(word).empty() ||
-         ParseEndpoint(word).has_value();
+         ParseJob(word).has_value() || ParseEndpoint(word).has_value();
 }
 
 bool LooksLikeDirectory(std::string_view word) {
@@ -83,10 +100,11 @@ Result<TargetName> ParseTarget(std::string_view word) {
     return Error{Code::kUsage, "the target " + text + " is not served by probing " PROBING_VERSION,
                  std::string(kind) + " come with a later version; a target is a pid or HOST:PORT for now"};
   }
-  if (const std::optional<pid_t> pid = ParsePid(word)) return TargetName{std::nullopt, pid};
+  if (const std::optional<pid_t> pid = ParsePid(word)) return TargetName{std::nullopt, pid, {}, {}};
+  if (std::optional<TargetName> name = ParseJob(word)) return std::move(*name);
   if (std::optional<TargetName> name = ParseEndpoint(word)) return std::move(*name);
   return Error{Code::kUsage, "\"" + text + "\" is not a target",
-               "a target is a pid or HOST:PORT, as in `probing -t 1234 status`"};
+               "a target is a pid, rank:N or HOST:PORT, as in `probing -t 1234 status`"};
 }
 
 }  // namespace probing::cli

@@ -4,10 +4,13 @@
 //   host:port            whoever is served there (probing serve, PROBE_ADDR); [v6]:port too
 //   host:port/1234       one of the processes there
 //   unix:PATH[/1234]     the same by the path of a socket
+//   rank:3               the process of this machine that does the work of rank 3
+//   job, job:NAME        all ranks of this machine, for commands that take several
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +31,8 @@ struct Endpoint {
 struct TargetName {
   std::optional<Endpoint> endpoint;  // nothing: this machine
   std::optional<pid_t> pid;          // nothing: all, or the only one
+  std::optional<std::int64_t> rank;
+  std::optional<std::string> job;  // "": the only one there is
 };
 
 // Whether a word has the form of a target: a number, host:port, [v6]:port, unix:PATH, rank:N,

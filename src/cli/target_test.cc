@@ -39,12 +39,21 @@ TEST(Target, GarbageIsWrongUsage) {
 }
 
 TEST(Target, KindsOfLaterVersionsAreNamedAsSuch) {
-  for (const char* later : {"rank:3", "clickhouse://host/db"}) {
+  for (const char* later : {"clickhouse://host/db"}) {
     const Result<TargetName> pid = ParseTarget(later);
     EXPECT_EQ(pid.error().code, Code::kUsage) << later;
     EXPECT_NE(pid.error().message.find("not served by probing"), std::string::npos) << pid.error().message;
     EXPECT_TRUE(LooksLikeTarget(later)) << later;
   }
+}
+
+TEST(Target, RanksAndJobsAreTargets) {
+  EXPECT_EQ(ParseTarget("rank:3")->rank, 3);
+  EXPECT_EQ(ParseTarget("job")->job, "");
+  EXPECT_EQ(ParseTarget("job:night/run 7")->job, "night/run 7");
+  for (const char* word : {"rank:3", "job", "job:29500"}) EXPECT_TRUE(LooksLikeTarget(word)) << word;
+  for (const char* garbage : {"rank:", "rank:x", "rank:-1", "rank:99999999999999999999", "job:"})
+    EXPECT_EQ(ParseTarget(garbage).error().code, Code::kUsage) << garbage;
 }
 
 TEST(Target, CommandsCodeAndSettingsDoNotLookLikeTargets) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "daemon/api_probe.h"
+#include "daemon/job_json.h"
 #include "process/status.h"
 #include "wire/contract.h"
 
@@ -23,9 +24,9 @@ using Answer = asio::awaitable<Result<Json>>;
 namespace {
 
 Json TargetToJson(const Target& target) {
-  return {{"pid", target.pid},         {"user", target.user},      {"state", TargetStateName(target.state)},
-          {"python", target.python},   {"how", target.how},        {"started_ns", target.started_ns},
-          {"version", target.version}, {"command", target.command}};
+  return {{"pid", target.pid},         {"user", target.user},       {"state", TargetStateName(target.state)},
+          {"python", target.python},   {"how", target.how},         {"started_ns", target.started_ns},
+          {"version", target.version}, {"command", target.command}, {"job", JobToJson(target.identity)}};
 }
 
 std::int64_t ResidentBytes() {
@@ -162,6 +163,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddLiveRoutes(router, daemon);
   AddMetrics(router, daemon);
   AddMcp(router, daemon);
+  AddDiagnosis(router, daemon);
   AddWebPage(router, daemon);
 }
 

@@ -42,6 +42,7 @@ void AddServerRoutes(server::Router& router, Daemon& daemon);  // api_server.cc:
 void AddLiveRoutes(server::Router& router, Daemon& daemon);    // api_live.cc: events, repl
 void AddMetrics(server::Router& router, Daemon& daemon);       // metrics.cc
 void AddMcp(server::Router& router, Daemon& daemon);           // mcp.cc
+void AddDiagnosis(server::Router& router, Daemon& daemon);     // diagnosis.cc
 void AddWebPage(server::Router& router, Daemon& daemon);       // web_page.cc
 
 // What several of them need. REQUIRES of coroutines: their arguments outlive them.

@@ -85,8 +85,8 @@ Result<void> History::UpdateWorker(const std::string& directory) {
   std::vector<int> fds;
   for (const Target* target : targets_.Known()) {
     for (const auto& ring : target->ring_fds) {
-      message.rings.push_back(
-          {target->pid, target->rank, message.host, target->job, target->state == TargetState::kEnded});
+      message.rings.push_back({target->pid, target->identity.rank, message.host, target->identity.job,
+                               target->state == TargetState::kEnded});
       rings.push_back(ring);
       fds.push_back(ring->get());
     }

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "daemon/host_name.h"
+#include "daemon/job_json.h"
 #include "flame/escape.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
@@ -50,17 +51,29 @@ class Builder {
 };
 
 Value OrNull(const std::string& text) { return text.empty() ? Value() : Value(text); }
+Value OrNull(std::optional<std::int64_t> number) { return number ? Value(*number) : Value(); }
 
 void AddTargets(const Targets& targets, const table::Target* about, Builder& rows) {
   for (const Target* target : targets.Shown()) {
     if (about != nullptr && about->pid != target->pid) continue;
+    const process::JobIdentity& identity = target->identity;
+    const server::Json job = JobToJson(identity);
     rows.Add({{"pid", std::int64_t{target->pid}},
               {"name", target->name},
               {"state", std::string(TargetStateName(target->state))},
               {"python", OrNull(target->python)},
               {"version", OrNull(target->version)},
               {"since", target->started_ns},
-              {"cmdline", target->command}});
+              {"cmdline", target->command},
+              {"job", identity.job},
+              {"job_role", OrNull(process::JobRoleName(identity.role))},
+              {"launcher", OrNull(identity.launcher)},
+              {"world_size", OrNull(identity.world_size)},
+              {"local_rank", OrNull(identity.local_rank)},
+              {"node_rank", OrNull(identity.node_rank)},
+              {"restart", OrNull(identity.restart)},
+              {"parallel", OrNull(identity.parallel.empty() ? "" : JsonText(job["parallel"]))},
+              {"variables", OrNull(identity.variables.empty() ? "" : JsonText(job["variables"]))}});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "daemon/diagnosis.h"
 #include "flame/ranking.h"
 #include "wire/contract.h"
 
@@ -102,6 +103,13 @@ Answer Flamegraph(Daemon& daemon, const Request& request, const Json& arguments)
   co_return text;
 }
 
+Answer Wrong(Daemon& daemon, const Request& request, const Json& arguments) {
+  const Request asked = With(request, arguments);
+  const Result<Json> diagnosis = co_await Diagnose(daemon, asked);
+  if (!diagnosis.ok()) co_return diagnosis.error();
+  co_return DiagnosisText(*diagnosis);
+}
+
 Answer Eval(Daemon& daemon, const Request& request, const Json& arguments) {
   Request asked = With(request, arguments);
   asked.path = std::string(wire::kEvalRoute);
@@ -132,6 +140,9 @@ const std::vector<McpTool>& AllTools() {
       {"flamegraph", "Samples a target for some seconds (2) and lists the functions its time goes to.",
        Schema({{"target", pid}, {"seconds", number}}, Json::array({"target"})), server::Right::kProfile,
        Flamegraph},
+      {"diagnose",
+       "What is wrong with the jobs here: hangs, stragglers, stalls, leaks, NaN, deaths; with evidence.",
+       Schema({{"target", pid}, {"class", text}}, Json::array()), server::Right::kRead, Wrong},
       {"eval", "Runs Python code inside a target. It changes a live job: prefer the other tools.",
        Schema({{"target", pid}, {"code", text}, {"timeout", number}}, Json::array({"target", "code"})),
        server::Right::kEval, Eval},

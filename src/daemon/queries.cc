@@ -109,7 +109,8 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
   for (const Target* each : targets_.Known()) {
     const bool selected = !target || each->pid == *target;
     known = known || (target && selected);
-    prepared.targets.push_back({.pid = each->pid, .rank = each->rank, .host = host, .selected = selected});
+    prepared.targets.push_back(
+        {.pid = each->pid, .rank = each->identity.rank, .host = host, .selected = selected});
     prepared.targets.back().ring_fds = each->ring_fds;
   }
   // What is read from outside needs no probe; what files have needs no process.

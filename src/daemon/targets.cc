@@ -13,7 +13,6 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 
 #include "base/scoped_fd.h"
 #include "daemon/discovery.h"
@@ -36,27 +35,6 @@ constexpr std::int64_t kRingsTimeoutMs = 200;
 std::string UserName(uid_t uid) {
   const passwd* entry = getpwuid(uid);
   return entry != nullptr ? entry->pw_name : std::to_string(uid);
-}
-
-// What torchrun, mpirun and Slurm tell the processes they start.
-std::optional<std::int64_t> RankOf(pid_t pid) {
-  for (const char* variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    const Result<std::string> text = process::StartupEnvironment(pid, variable);
-    std::int64_t rank = 0;
-    if (!text.ok() || text->empty()) continue;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), rank);
-    if (error == std::errc() && end == text->data() + text->size()) return rank;
-  }
-  return std::nullopt;
-}
-
-// The name of the job, for those who look at its history later.
-std::string JobOf(pid_t pid) {
-  for (const char* variable : {"PROBING_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID"}) {
-    const Result<std::string> text = process::StartupEnvironment(pid, variable);
-    if (text.ok() && !text->empty() && *text != "none") return *text;
-  }
-  return "local";
 }
 
 // The probe has just answered on another connection, so this does not take long.
@@ -108,8 +86,7 @@ Result<void> Targets::Attach(pid_t pid) {
   target->user = UserName(status.effective_uid);
   target->name = status.name;
   target->command = process::CommandLine(pid);
-  target->rank = RankOf(pid);
-  target->job = JobOf(pid);
+  target->identity = process::ReadJobIdentity(pid);
   target->link = std::move(link);
   target->link.OnGone([this, weak = std::weak_ptr(target)] {
     if (const TargetPtr gone = weak.lock()) asio::co_spawn(io_, Bury(gone), asio::detached);

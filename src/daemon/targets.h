@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "base/scoped_fd.h"
 #include "daemon/probe_link.h"
+#include "process/job_identity.h"
 #include "wire/settings.h"
 
 namespace probing::daemon {
@@ -38,11 +39,10 @@ struct Target {
   std::string user;
   std::string name;  // comm
   std::string command;
-  std::string version;               // of the probe
-  std::string python;                // "" while the process has none
-  std::string how;                   // injected, preload, import
-  std::optional<std::int64_t> rank;  // as its launcher says (RANK)
-  std::string job;                   // as its launcher says; "local" when nothing does
+  std::string version;            // of the probe
+  std::string python;             // "" while the process has none
+  std::string how;                // injected, preload, import
+  process::JobIdentity identity;  // as its launcher says: job, rank, …
   std::int64_t started_ns = 0;
   std::uint64_t start_ticks = 0;
   std::chrono::steady_clock::time_point attached = std::chrono::steady_clock::now();

@@ -31,6 +31,7 @@ class Collectives(object):
     def __init__(self, distributed):
         self.distributed = distributed
         self.append = table("python.collectives")
+        self.begin = table("python.collective_starts")
         self.counted = {}  # of groups that do not count themselves
 
     def group_of(self, group):
@@ -38,30 +39,38 @@ class Collectives(object):
             group = self.distributed.GroupMember.WORLD or self.distributed._get_default_group()
         return group
 
-    def before(self, *args, **kwargs):
-        return time.time(), time.perf_counter()
+    def number_of(self, group, name):
+        """That of the group's last operation."""
+        try:
+            return group._get_sequence_number_for_group()
+        except Exception:
+            return self.counted.get(name, 0)
 
-    def after(self, op, note, args, kwargs, result):
-        now = time.perf_counter()
+    def before(self, op, args, kwargs):
+        """Written down before it begins: of one that never ends nothing else is left."""
+        began = time.time(), time.perf_counter()
         group = self.group_of(kwargs.get("group"))
         name = getattr(group, "group_name", None) or "default"
         size, dtype = size_of(args) if args else size_of(kwargs.values())
+        seq = self.number_of(group, name) + 1
+        self.begin(int(began[0] * 1e9), seq, name, op, size, torch_step())
+        return began, group, name, size, dtype
+
+    def after(self, op, note, result, failed=False):
+        now = time.perf_counter()
+        began, group, name, size, dtype = note
         pending = result is not None and hasattr(result, "is_completed")
-        self.counted[name] = self.counted.get(name, -1) + 1
-        try:
-            seq = group._get_sequence_number_for_group()
-        except Exception:
-            seq = self.counted[name]
+        self.counted[name] = self.counted.get(name, 0) + 1
         self.append(
-            int(note[0] * 1e9),
-            seq,
+            int(began[0] * 1e9),
+            self.number_of(group, name),
             name,
             op,
             size,
             dtype,
-            "scheduled" if pending else "completed",
+            "failed" if failed else "scheduled" if pending else "completed",
             None,
-            None if pending else (now - note[1]) * 1e3,
+            None if pending or failed else (now - began[1]) * 1e3,
             torch_step(),
         )
 
@@ -73,13 +82,22 @@ def wrap_collective(op, original, compiling):
         if compiling():  # torch.compile reads this code, and goes on as if we were not there
             return original(*args, **kwargs)
         recorder = shared.get("collectives")
-        note = None if recorder is None else recorder.before()
-        result = original(*args, **kwargs)
-        if note is not None:
-            try:
-                recorder.after(op, note, args, kwargs, result)
-            except Exception:
-                pass
+        note = None
+        try:
+            note = None if recorder is None else recorder.before(op, args, kwargs)
+        except Exception:
+            pass
+        result = None
+        failed = True
+        try:
+            result = original(*args, **kwargs)
+            failed = False
+        finally:
+            if note is not None:
+                try:
+                    recorder.after(op, note, result, failed)
+                except Exception:
+                    pass
         return result
 
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):

@@ -18,6 +18,15 @@ constexpr std::array kNodes{
     Column{"clock_error_ms", kDouble, "ms", "how far its clock may be from ours"},
 };
 
+constexpr std::array kClusterStacks{
+    Column{"processes", kInt64, "", "how many main threads are there"},
+    Column{"ranks", kString, "JSON", "their ranks, as in [0, 1, 2]"},
+    Column{"pids", kString, "JSON", "their process ids"},
+    Column{"innermost", kString, "", "the function that runs now"},
+    Column{"stack", kString, "",
+           "a line for each frame, the innermost first; with line numbers when all are at the same lines"},
+};
+
 constexpr std::array kTargets{
     Column{"name", kString, "", "name of the program"},
     Column{"state", kString, "", "live or ended"},
@@ -25,6 +34,15 @@ constexpr std::array kTargets{
     Column{"version", kString, "", "version of its probe; NULL when it is only observed from outside"},
     Column{"since", kTimestamp, "", "when the probe entered"},
     Column{"cmdline", kString, "", "command line"},
+    Column{"job", kString, "", "name of the job it belongs to, as its launcher says; local without one"},
+    Column{"job_role", kString, "", "rank, worker (a child of a rank) or launcher; NULL outside a job"},
+    Column{"launcher", kString, "", "who gave it its rank: torchrun, slurm, openmpi, pmi, kubernetes"},
+    Column{"world_size", kInt64, "", "ranks of the job"},
+    Column{"local_rank", kInt64, "", "number among the ranks of its host"},
+    Column{"node_rank", kInt64, "", "number of its host in the job"},
+    Column{"restart", kInt64, "", "how often the job was started again before this"},
+    Column{"parallel", kString, "JSON", "rank in each kind of parallelism, as in {\"dp\": 0, \"tp\": 3}"},
+    Column{"variables", kString, "JSON", "the launcher's variables as they were found"},
 };
 
 constexpr std::array kConfig{
@@ -82,6 +100,24 @@ constexpr std::array kOverhead{
 constexpr std::array kTables{
     Table{"cluster.nodes", Kind::kLive, Origin::kDaemon, "hosts of the job and their probingd", kNodes, "",
           About::kHost},
+    Table{
+        "cluster.stacks", Kind::kView, Origin::kOutside,
+        "where main threads are now, those with the same stack together; pid, rank and host of the first",
+        kClusterStacks,
+        "WITH frames AS (SELECT pid, rank, host, depth, func, lineno,"
+        " func || coalesce(' (' || file, '') AS place, CASE WHEN file IS NULL THEN '' ELSE ')' END AS tail"
+        " FROM {python.backtrace}),"
+        " each AS (SELECT pid, rank, host, max(func) FILTER (depth = 0) AS innermost,"
+        " string_agg(place || tail, chr(10) ORDER BY depth) AS functions,"
+        " string_agg(place || coalesce(':' || lineno, '') || tail, chr(10) ORDER BY depth) AS lines"
+        " FROM frames GROUP BY pid, rank, host)"
+        " SELECT count(*) AS processes,"
+        " CAST(to_json(coalesce(list(rank ORDER BY rank) FILTER (rank IS NOT NULL), [])) AS VARCHAR) AS "
+        "ranks,"
+        " CAST(to_json(list(pid ORDER BY rank, pid)) AS VARCHAR) AS pids, any_value(innermost) AS innermost,"
+        " CASE WHEN count(DISTINCT lines) = 1 THEN any_value(lines) ELSE functions END AS stack,"
+        " first(pid ORDER BY rank, pid) AS pid, first(rank ORDER BY rank, pid) AS rank,"
+        " first(host ORDER BY rank, pid) AS host FROM each GROUP BY functions"},
     Table{"probing.targets", Kind::kLive, Origin::kDaemon, "processes that are looked into", kTargets},
     Table{"probing.config", Kind::kLive, Origin::kDaemon, "settings and their values", kConfig, "",
           About::kHost},

@@ -79,9 +79,18 @@ constexpr std::array kCollectives{
     Column{"op", kString, "", "all_reduce, broadcast, …"},
     Column{"bytes", kInt64, "bytes", "size of the tensors"},
     Column{"dtype", kString, "", "element type"},
-    Column{"state", kString, "", "scheduled, started or completed"},
+    Column{"state", kString, "", "scheduled (it goes on behind the call), completed or failed"},
     Column{"wait_ms", kDouble, "ms", "time until it began"},
     Column{"duration_ms", kDouble, "ms", "time from its beginning to its end"},
+    Column{"step", kInt64, "", "training step"},
+};
+
+constexpr std::array kCollectiveStarts{
+    kTime,
+    Column{"seq", kInt64, "", "number of the operation in its group"},
+    Column{"process_group", kString, "", "group of ranks that takes part"},
+    Column{"op", kString, "", "all_reduce, broadcast, …"},
+    Column{"bytes", kInt64, "bytes", "size of the tensors"},
     Column{"step", kInt64, "", "training step"},
 };
 
@@ -137,6 +146,9 @@ constexpr std::array kTables{
           kModules},
     Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks",
           kCollectives},
+    Table{"python.collective_starts", Kind::kStored, Origin::kProbe,
+          "collective operations a rank has entered; one that python.collectives has not is under way",
+          kCollectiveStarts},
     Table{"python.flight_recorder", Kind::kLive, Origin::kProbe,
           "what torch itself remembers of its collectives, also of those that C++ starts", kFlightRecorder},
     Table{"python.leaks", Kind::kLive, Origin::kProbe,

@@ -55,7 +55,7 @@ def test_code_and_settings_may_follow_a_target(probing: Cli, probed: Target) -> 
     assert probing("config", probed.pid, "probing.eval.timeout").expect(0).stdout == "10\n"
 
 
-@pytest.mark.parametrize("name", ["clickhouse://node7/db", "rank:3"])
+@pytest.mark.parametrize("name", ["clickhouse://node7/db"])
 def test_targets_of_later_versions_are_refused_by_name(probing: Cli, name: str) -> None:
     for words in (["-t", name, "status"], [name, "status"]):
         answer = probing(*words).expect(2)

@@ -1,0 +1,115 @@
+// probing diagnose: what is wrong, which rank, how that is known, and what to do next.
+#include <set>
+
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/output.h"
+#include "cli/recording.h"
+#include "wire/diagnosis.h"
+
+namespace probing::cli {
+namespace {
+
+constexpr std::int64_t kWatchNs = 5'000'000'000;
+
+Result<Json> Ask(const Invocation& invocation) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  if (invocation.target) fields.emplace_back("target", std::to_string(*invocation.target));
+  if (invocation.Has("--class")) fields.emplace_back("class", invocation.Get("--class"));
+  if (invocation.Has("--patience")) {
+    RETURN_IF_ERROR(invocation.GetNumber("--patience", 1));
+    fields.emplace_back("patience", invocation.Get("--patience"));
+  }
+  const std::string query = UrlQuery(fields);
+  // Every rule is a query with a time limit of its own; many processes take many of them long.
+  ASSIGN_OR_RETURN(
+      const std::string answer,
+      GetBytes(std::string(wire::kDiagnoseRoute) + (query.empty() ? "" : "?" + query), Patience::kEndless));
+  Json diagnosis = Json::parse(answer, nullptr, false);
+  if (!diagnosis.is_object()) return Error{Code::kFailed, "probingd's answer is damaged", ""};
+  return diagnosis;
+}
+
+std::string Who(const Json& finding) {
+  const Json ranks = finding.value("ranks", Json::array());
+  const Json numbers = ranks.empty() ? finding.value("pids", Json::array()) : ranks;
+  std::string text;
+  for (const Json& number : numbers) text += (text.empty() ? "" : ", ") + number.dump();
+  if (text.empty()) return "";
+  return (ranks.empty() ? " process " : numbers.size() > 1 ? " ranks " : " rank ") + text;
+}
+
+std::string Describe(const Json& finding) {
+  const bool is_error = finding.value("severity", "") == "error";
+  std::string text =
+      Painted(finding.value("class", "") + Who(finding), is_error ? Colour::kRed : Colour::kYellow) + "\n  " +
+      finding.value("evidence", "") + "\n";
+  const std::string next = finding.value("next", "");
+  return next.empty() ? text : text + "  next: " + next + "\n";
+}
+
+void ReportProblems(const Json& diagnosis) {
+  for (const Json& problem : diagnosis.value("problems", Json::array()))
+    PrintAside("probing: " + problem.get<std::string>() + "\n");
+}
+
+// The same thing about the same processes; its evidence, which has times in it, may change.
+std::string KeyOf(const Json& finding) { return finding.value("rule", "") + Who(finding); }
+
+// Says what is new and what is over, for as long as somebody looks.
+Result<int> Watch(const Invocation& invocation) {
+  CatchInterrupts();
+  std::set<std::string> known;
+  while (!Interrupted()) {
+    ASSIGN_OR_RETURN(const Json diagnosis, Ask(invocation));
+    if (known.empty()) ReportProblems(diagnosis);
+    std::set<std::string> present;
+    for (const Json& finding : diagnosis.value("findings", Json::array())) {
+      present.insert(KeyOf(finding));
+      if (known.contains(KeyOf(finding))) continue;
+      Print(invocation.Has("--json") ? finding.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+                                     : FormatTime(WallNs()) + "  " + Describe(finding));
+    }
+    for (const std::string& key : known) {
+      if (!present.contains(key) && !invocation.Has("--json"))
+        Print(FormatTime(WallNs()) + "  over: " + key + "\n");
+    }
+    known = std::move(present);
+    const Deadline next = Deadline::AfterNs(kWatchNs);
+    while (!next.passed() && !Interrupted()) SleepUs(20'000);
+  }
+  return 0;
+}
+
+Result<int> Run(const Invocation& invocation) {
+  if (invocation.Has("--watch")) return Watch(invocation);
+  ASSIGN_OR_RETURN(const Json diagnosis, Ask(invocation));
+  if (invocation.Has("--json")) {
+    Print(FormatJson(diagnosis));
+    return 0;
+  }
+  ReportProblems(diagnosis);
+  const Json findings = diagnosis.value("findings", Json::array());
+  for (const Json& finding : findings) Print(Describe(finding));
+  if (findings.empty()) Print("nothing found (" + diagnosis.value("rules", Json(0)).dump() + " rules)\n");
+  return 0;
+}
+
+}  // namespace
+
+Command DiagnoseCommand() {
+  return {.name = "diagnose",
+          .summary = "Say what is wrong with a job, which rank, and what to do next",
+          .example = "probing diagnose --watch",
+          .target = TargetUse::kOptional,
+          .target_may_have_ended = true,
+          .all_is_fine = true,
+          .options = {{"--class", "NAME", "only findings of this class, as in straggler"},
+                      {"--patience", "SECONDS", "how long something has to last (probing.diagnose.patience)"},
+                      {"--watch", "", "go on looking; say what is new and what is over"},
+                      {"--json", "", "print JSON"}},
+          .run = Run};
+}
+
+}  // namespace probing::cli

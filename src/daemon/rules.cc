@@ -1,0 +1,92 @@
+#include "daemon/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace probing::daemon {
+namespace {
+
+constexpr std::string_view kSuffix = ".sql";
+constexpr std::string_view kPatience = "{patience}";
+constexpr std::size_t kMaxRuleBytes = 1 << 20;
+
+std::string_view Trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// The value of "-- key: value", or nothing.
+bool TakeHeader(std::string_view line, std::string_view key, std::string& value) {
+  if (!line.starts_with("--")) return false;
+  line = Trim(line.substr(2));
+  if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) return false;
+  value = std::string(Trim(line.substr(key.size() + 1)));
+  return true;
+}
+
+}  // namespace
+
+Result<Rule> ParseRule(std::string name, std::string_view text) {
+  Rule rule;
+  rule.name = std::move(name);
+  bool has_statement = false;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = TakePart(rest, '\n');
+    if (!has_statement &&
+        (TakeHeader(line, "class", rule.class_name) || TakeHeader(line, "about", rule.about)))
+      continue;
+    has_statement = has_statement || (!Trim(line).empty() && !Trim(line).starts_with("--"));
+    rule.sql += std::string(line) + "\n";
+  }
+  if (rule.class_name.empty())
+    return Error{Code::kUsage, "the rule " + rule.name + " has no class", "begin it with `-- class: NAME`"};
+  if (!has_statement) return Error{Code::kUsage, "the rule " + rule.name + " has no statement", ""};
+  return rule;
+}
+
+std::string RuleSql(const Rule& rule, double patience_s) {
+  std::array<char, 32> number{};
+  std::snprintf(number.data(), number.size(), "%.3f", patience_s);
+  std::string sql = rule.sql;
+  for (std::size_t at = 0; (at = sql.find(kPatience, at)) != std::string::npos;)
+    sql.replace(at, kPatience.size(), number.data());
+  return sql;
+}
+
+std::vector<Rule> LoadRules(const std::string& directory, std::vector<std::string>& problems) {
+  std::vector<Rule> rules;
+  const auto add = [&](std::string name, std::string_view text) {
+    Result<Rule> rule = ParseRule(std::move(name), text);
+    if (!rule.ok()) {
+      problems.push_back(rule.error().message);
+      return;
+    }
+    const auto same = std::ranges::find(rules, rule->name, &Rule::name);
+    if (same == rules.end())
+      rules.push_back(std::move(*rule));
+    else
+      *same = std::move(*rule);
+  };
+  for (const RuleText& own : OwnRules()) add(std::string(own.name), own.text);
+  const Result<std::vector<std::string>> names =
+      directory.empty() ? std::vector<std::string>() : ListDirectory(directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (!name.ends_with(kSuffix)) continue;
+    const Result<std::string> text = ReadFile(directory + "/" + name);
+    if (!text.ok() || text->size() > kMaxRuleBytes) {
+      problems.push_back(text.ok() ? directory + "/" + name + " is no SQL file" : text.error().message);
+      continue;
+    }
+    add(name.substr(0, name.size() - kSuffix.size()), *text);
+  }
+  std::ranges::sort(rules, {}, &Rule::name);
+  return rules;
+}
+
+}  // namespace probing::daemon

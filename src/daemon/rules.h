@@ -1,0 +1,47 @@
+// Rules of `probing diagnose`: what can be wrong with a job, each as one SQL file.
+//
+// A file begins with what it is about and goes on with one statement:
+//
+//   -- class: straggler
+//   -- about: One rank needs longer than the others.
+//   SELECT …
+//
+// Every row that the statement gives is a finding. Columns by name: `pids` and `ranks` (lists, or one
+// number), `severity` (error or warning), `evidence` (a sentence), `next` (the command to run now). In
+// the statement {patience} stands for the seconds that something has to last. Ours travel inside
+// probingd (rules/*.sql); the user's own are in ~/.config/probing/diagnose, where one of the same name
+// takes the place of ours.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace probing::daemon {
+
+struct Rule {
+  std::string name;        // of the file, without .sql
+  std::string class_name;  // what a finding is called
+  std::string about;
+  std::string sql;
+};
+
+// kUsage, with the name of the file, when it says no class or has no statement.
+Result<Rule> ParseRule(std::string name, std::string_view text);
+
+// The statement with {patience} replaced.
+std::string RuleSql(const Rule& rule, double patience_s);
+
+// Ours and those in `directory` ("" for none), by name. Files that cannot be used are named in `problems`.
+std::vector<Rule> LoadRules(const std::string& directory, std::vector<std::string>& problems);
+
+// Made by the build from rules/*.sql.
+struct RuleText {
+  std::string_view name;
+  std::string_view text;
+};
+const std::vector<RuleText>& OwnRules();
+
+}  // namespace probing::daemon

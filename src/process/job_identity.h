@@ -1,0 +1,59 @@
+// Where a process stands in a distributed job, as its launcher told it.
+//
+// Launchers tell by environment variables, so this is read from outside, from the environment the
+// process was started with; it needs no probe. What a process puts into os.environ later is not seen.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace probing::process {
+
+enum class JobRole : std::uint8_t {
+  kNone,      // no launcher said anything
+  kRank,      // does the work of a rank
+  kWorker,    // a child of a rank that inherited its variables: a DataLoader's worker
+  kLauncher,  // starts ranks and waits for them: torchrun, mpirun, a shell
+};
+const char* JobRoleName(JobRole role);  // "rank"; "" for kNone
+
+struct JobIdentity {
+  JobRole role = JobRole::kNone;
+  std::string launcher;              // torchrun, slurm, openmpi, pmi, kubernetes, ray; "" for none
+  std::string job;                   // "local" when nobody gave it a name
+  std::optional<std::int64_t> rank;  // never of a launcher
+  std::optional<std::int64_t> world_size;
+  std::optional<std::int64_t> local_rank;
+  std::optional<std::int64_t> node_rank;
+  std::optional<std::int64_t> restart;                         // 0 is the first start
+  std::vector<std::pair<std::string, std::int64_t>> parallel;  // dp, tp, pp, ep, cp: rank in each group
+  std::vector<std::pair<std::string, std::string>> variables;  // all of the above as it was found
+
+  bool operator==(const JobIdentity&) const = default;
+};
+
+// By the variables alone: `role` is kRank when there is a rank. `environment` is as in /proc:
+// NAME=value, each ended by a zero byte. The first launcher below that knows a value has the word:
+// torchrun's ranks are what they say, also when Slurm started torchrun.
+JobIdentity ParseJobIdentity(std::string_view environment);
+
+// The same with a look at the process and its parents, which tells ranks from launchers and workers.
+// A process that cannot be read has no identity.
+JobIdentity ReadJobIdentity(pid_t pid, const std::string& proc_root = "/proc");
+
+struct RankProcess {
+  pid_t pid = 0;
+  JobIdentity identity;
+};
+
+// The processes of this host that do the work of a rank and whose environment may be read, by job and
+// rank. Programs that are not Python are left out.
+std::vector<RankProcess> FindRanks(const std::string& proc_root = "/proc");
+
+}  // namespace probing::process
