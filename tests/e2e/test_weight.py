@@ -1,7 +1,12 @@
-"""What the page weighs, how soon it is there, and whether it stays live without being asked."""
+"""What the page weighs, how soon it is there, and whether it stays live without being asked.
+
+Times hold on a machine that does nothing else: PROBING_QUIET=1 says that it is one. Elsewhere they are
+printed, and only what no load explains is a failure.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -9,8 +14,10 @@ from playwright.sync_api import Browser, Page, expect
 from test_web import PAGES, Visit, made_up_profile, run_sql, visit  # noqa: F401
 
 MAX_BYTES = 300 * 1024  # over the wire, compressed
-MAX_MS = 1000
-TRIES = 5  # the machine may be busy; the best one says what the page takes
+IS_QUIET = os.environ.get("PROBING_QUIET") == "1"
+MAX_MS = 1000 if IS_QUIET else 20_000
+MAX_FRAME_MS = 34 if IS_QUIET else 1000  # a screen of 60 Hz takes 17 by itself
+TRIES = 3 if IS_QUIET else 1  # the best one says what the page takes
 
 # When the page of the address has something in it: by then the menu and the keys work.
 WATCH = """
@@ -52,8 +59,6 @@ def test_a_page_is_light_and_there_within_a_second(browser: Browser, site: str, 
         weight, ready_ms = load(browser, f"{site}#/{name}?target={job}")
         assert 10_000 < weight < MAX_BYTES, f"{name}: {weight} bytes"
         best_ms = min(best_ms, ready_ms)
-        if best_ms < MAX_MS / 2:
-            break
     print(f"{name}: {weight / 1024:.0f} KB, usable after {best_ms:.0f} ms")
     assert best_ms < MAX_MS
 
@@ -68,7 +73,6 @@ ZOOM = """async () => { const canvas = document.querySelector('canvas.flame'); c
     canvas.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
     await new Promise(requestAnimationFrame); }
   return (performance.now() - at) / 20; }"""
-MAX_FRAME_MS = 100  # on a loaded machine; a screen of 60 Hz takes 17 by itself
 
 
 def best_frame_ms(page: Page, script: str) -> float:
