@@ -25,8 +25,10 @@ constexpr std::array kEvalFields{"op", "session", "thread", "frame", "whole", "a
 Answer PostInterrupt(Daemon& daemon, const server::Request& request) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) co_return pid.error();
+  const Json session = request.body.value("session", Json(""));
+  if (!session.is_string()) co_return Error{Code::kUsage, "the session of an interrupt is text", ""};
   wire::Message message = wire::Message::Request(0, "interrupt");
-  message.Set("session", request.body.value("session", ""));
+  message.Set("session", session.get<std::string>());
   const Result<wire::Message> answer = co_await AskProbe(daemon, *pid, std::move(message));
   if (!answer.ok()) co_return answer.error();
   co_return Json::object();

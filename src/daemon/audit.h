@@ -1,5 +1,5 @@
-// audit.jsonl beside the daemon's socket (0600): who had code run, settings changed, probes removed, and
-// who was turned away.
+// audit.jsonl beside the daemon's socket (0600): which processes were probed, who had code run, settings
+// changed, probes removed, and who was turned away.
 #pragma once
 
 #include <string_view>

@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/scoped_fd.h"
+#include "daemon/audit.h"
 #include "daemon/discovery.h"
 #include "daemon/log.h"
 #include "process/status.h"
@@ -112,6 +113,7 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
     Log(LogLevel::kWarn, "no rows from target " + std::to_string(target->pid) + ": " + rings.error().message);
   }
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
+  Audit("probed", {{"target", target->pid}, {"how", target->how}, {"command", target->command}});
   if (on_hello_) on_hello_();
 }
 

@@ -101,7 +101,7 @@ def test_locals_of_a_frame_are_shown_as_text(visit: Visit) -> None:
     page.locator(".frame button", has_text="main").first.click()
     expect(page.locator(".locals dt", has_text="step").first).to_be_visible()
     expect(page.locator(".source .current").first).to_be_visible()
-    expect(page.locator(".source").first).to_contain_text("def main")
+    expect(page.locator(".source").first).to_contain_text("while True")
 
 
 def test_native_frames_can_be_asked_for(visit: Visit) -> None:
@@ -205,7 +205,7 @@ def test_pages_about_all_targets_show_each(visit: Visit, job: int) -> None:
 
 
 def test_the_timeline_has_lanes_and_goes_to_perfetto(visit: Visit) -> None:
-    page = visit("timeline", seconds=60)
+    page = visit("timeline", seconds=1800)  # the exception was raised once, at the start
     expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))
     picture(page, "timeline")
     with page.expect_download() as download:

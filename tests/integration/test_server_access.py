@@ -87,6 +87,7 @@ def test_evaluations_and_settings_are_noted(user: User) -> None:
     user("-t", target.pid, "eval", "'mark' + 'er'").expect(0)
     user("config", "probing.loglevel=info").expect(0)
     log = (user.folder / "audit.jsonl").read_text()
+    assert '"action":"probed"' in log and f'"target":{target.pid}' in log
     assert "'mark' + 'er'" in log and "probing.loglevel" in log and f"uid {user.uid}" in log
 
 
