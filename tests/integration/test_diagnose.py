@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from harness import TARGETS, Cli, Target, ask_daemon, wait_until
+from harness import BIN, ROOT, TARGETS, Cli, Target, ask_daemon, rows, wait_until
 from ranks import Job
 from users import User
 
 StartTarget = Callable[..., Target]
 StartJob = Callable[..., Job]
 PATIENCE = 2
+TORCH = ROOT / "build/torch-venv/bin/python"
 
 pytestmark = pytest.mark.slow(120)
 
@@ -230,3 +232,42 @@ def test_users_add_rules_of_their_own(user: User) -> None:
     assert finding["evidence"] == "it lives" and finding["severity"] == "warning"
     [problem] = answer["problems"]
     assert "broken" in problem
+
+
+@pytest.mark.slow(240)  # importing torch takes seconds, on a machine that has nothing else to do
+@pytest.mark.skipif(
+    not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch)"
+)
+def test_a_hang_of_a_real_job_on_gloo(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    name = f"gloo-{os.getpid()}"
+    traced = {"LD_PRELOAD": str(BIN / "libprobing.so"), "PROBING_TORCH_PROFILING": "steps"}
+    with ThreadPoolExecutor() as together:  # each is ready only when all have met
+        ranks = list(
+            together.map(
+                lambda rank: target(
+                    *("torch_ranks", tmp_path / "store", 1),
+                    python=str(TORCH),
+                    RANK=str(rank),
+                    WORLD_SIZE="2",
+                    TORCHELASTIC_RUN_ID=name,
+                    **traced,
+                ),
+                range(2),
+            )
+        )
+    pids = [rank.pid for rank in ranks]
+
+    def found() -> list[dict]:
+        options = ("--patience", PATIENCE, "--class", "collective_hang", "--json")
+        answer = probing("diagnose", *options, timeout=60).expect(0).json
+        return [each for each in answer["findings"] if set(each["pids"]) & set(pids)]
+
+    [finding] = wait_until(found, 90, "the hang is found")
+    assert finding["ranks"] == [1]
+    assert "1 of 2 ranks wait in all_reduce" in finding["evidence"]
+    assert "rank 1 has not entered it, is in stay_away (target_torch_ranks.py" in finding["evidence"]
+    sql = (
+        "SELECT count(*) AS n FROM global.python.collectives AS c JOIN global.python.collective_starts AS s"
+        f" USING (pid, timestamp_ns) WHERE pid = {pids[0]} AND (c.seq <> s.seq OR c.op <> s.op)"
+    )
+    assert rows(probing, sql) == [{"n": 0}], "an operation has the same number when it begins and ends"
