@@ -25,9 +25,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def make_environments(folder: Path) -> dict[str, Path]:
-    subprocess.run([sys.executable, str(ROOT / "tools/make_wheel.py"), str(folder)], check=True)
-    wheel = next(folder.glob("*.whl"))
+def make_environments(folder: Path, wheel: Path | None) -> dict[str, Path]:
+    if wheel is None:
+        subprocess.run([sys.executable, str(ROOT / "tools/make_wheel.py"), str(folder)], check=True)
+        wheel = next(folder.glob("*.whl"))
     found = {}
     for name in ("plain", "plain again", "hooked"):
         venv = folder / name.replace(" ", "-")
@@ -57,12 +58,14 @@ def difference(pairs: list[tuple[float, float]]) -> tuple[float, float, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=300)
-    runs = parser.parse_args().runs
+    parser.add_argument("--wheel", type=Path, help="the wheel to install (default: makes one)")
+    arguments = parser.parse_args()
+    runs = arguments.runs
     own = ("PROBING", "PROBE", "PROBING_DISABLE", "PYTHONPATH", "LD_PRELOAD")
     clean = {k: v for k, v in os.environ.items() if k not in own}
     times: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        pythons = make_environments(Path(folder))
+        pythons = make_environments(Path(folder), arguments.wheel)
         cases = {name: (python, clean) for name, python in pythons.items()}
         cases["hooked, PROBING=0"] = (pythons["hooked"], clean | {"PROBING": "0"})
         cases["hooked, PROBING=1"] = (pythons["hooked"], clean | {"PROBING": "1"})

@@ -24,9 +24,7 @@ class Bar:
 
 def svg(bars: list[Bar], unit: str) -> str:
     """Bars on a logarithmic scale, with the values written: tools differ by orders of magnitude."""
-    values = [bar.value for bar in bars if bar.value is not None and bar.value > 0]
-    if not values:
-        return ""
+    values = [bar.value for bar in bars if bar.value is not None and bar.value > 0] or [1.0]
     low, high = math.floor(math.log10(min(values))) - 0.3, math.log10(max(values))
     width, height = LABEL_WIDTH + BAR_WIDTH + 110, ROW_HEIGHT * len(bars) + 6
     parts = [

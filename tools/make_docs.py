@@ -95,6 +95,13 @@ def write_sources() -> None:
         (SOURCES / name).write_text(text)
 
 
+def configuration() -> str:
+    """mkdocs.yml, with the pages that nobody has put into its menu at the end of it."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    missing = [name for name in (*map(place_of, pages()), *GENERATED) if name not in text]
+    return text + "".join(f"  - {name}\n" for name in missing)
+
+
 def main() -> int:
     dead = [link for page in pages() for link in dead_links(page)]
     for link in dead:
@@ -102,8 +109,9 @@ def main() -> int:
     if dead:
         return 1
     write_sources()
+    (ROOT / "build/mkdocs.yml").write_text(configuration())
     done = subprocess.run(
-        [str(MKDOCS), "build", "--strict", "--quiet", "--clean"],
+        [str(MKDOCS), "build", "--strict", "--quiet", "--clean", "--config-file", "build/mkdocs.yml"],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
     )

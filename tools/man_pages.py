@@ -25,6 +25,7 @@ EXIT_CODES = [
     ("3", "not permitted"),
     ("4", "no such target"),
     ("5", "timed out"),
+    ("6", "some ranks did not answer"),
 ]
 DAEMON = help_text.Help(
     "probingd",

@@ -54,8 +54,8 @@ def commands_page(helps: list[help_text.Help]) -> str:
         "What `--help` says, of all of them. Exit codes: 0 done, 1 the target failed, 2 wrong",
     ]
     lines += [
-        "usage, 3 not permitted, 4 no such target, 5 timed out. Results are on stdout, everything else on",
-        "stderr.",
+        "usage, 3 not permitted, 4 no such target, 5 timed out, 6 some ranks did not answer. Results are on",
+        "stdout, everything else on stderr.",
         "",
     ]
     for about in helps:
