@@ -256,6 +256,9 @@ def test_a_hang_of_a_real_job_on_gloo(probing: Cli, target: StartTarget, tmp_pat
             )
         )
     pids = [rank.pid for rank in ranks]
+    seen = f"SELECT DISTINCT pid FROM global.python.collective_starts WHERE pid IN ({pids[0]}, {pids[1]})"
+    wait_until(lambda: len(rows(probing, seen)) == 2, 60, "both ranks are traced")
+    (tmp_path / "store.away").touch()
 
     def found() -> list[dict]:
         options = ("--patience", PATIENCE, "--class", "collective_hang", "--json")

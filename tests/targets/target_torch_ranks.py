@@ -1,4 +1,4 @@
-"""A rank of a real job on gloo: target_torch_ranks.py STORE WHO. After ten steps the rank WHO stays away."""
+"""A rank of a real job on gloo: target_torch_ranks.py STORE WHO. WHO stays away once STORE.away exists."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def stay_away():
 
 def train():
     while True:
-        if report["steps"] == 10 and int(sys.argv[2]) == RANK:
+        if int(sys.argv[2]) == RANK and os.path.exists(sys.argv[1] + ".away"):
             stay_away()
         dist.all_reduce(torch.ones(16))
         report["steps"] += 1
