@@ -62,7 +62,7 @@ class Exprs(object):
             known = self.lines if colon else self.functions
             key = (file, int(line)) if colon else place.rpartition(".")[2]
             known.setdefault(key, []).append((expression, expression.split(".")))
-        self.noted = {}  # function → the step in which it was noted last
+        self.noted = {}  # function → the step in which it was noted last, not by a line of it
         self.rows = 0
         self.second, self.written = 0, 0
         self.failed = set()  # expressions that were said to fail
@@ -81,6 +81,7 @@ class Exprs(object):
                 return
             name = frame.f_code.co_name
             if name in self.functions:
+                self.noted[name] = step
                 self.note(frame, step, self.functions[name])
             frame = frame.f_back
 
@@ -88,7 +89,6 @@ class Exprs(object):
         if not self.may_write(len(wanted)):
             return
         function = frame.f_code.co_name
-        self.noted[function] = step
         local = frame.f_locals
         try:
             self.rows += 1
@@ -170,6 +170,7 @@ class Monitor(object):
             return self.monitoring.DISABLE
         step = torch_step()
         if self.exprs.noted.get(code.co_name) != step:
+            self.exprs.noted[code.co_name] = step
             self.exprs.note(sys._getframe(1), step, wanted)
 
     def on_start(self, code, offset):

@@ -19,17 +19,18 @@ def is_ours(holder):
 
 
 def variable_of(wanted):
-    """The running function and the variable in it that is this object, as text; None when there is none."""
+    """The running function and the variable in it that is this object, as text; None when there is none.
+    The outermost of several: who called handed it on."""
+    found = None
     for frame in list(sys._current_frames().values()):
         while frame is not None:
-            if frame.f_globals is not globals():
-                name = name_in_frame(frame, wanted)
-                if name is not None:
-                    code = frame.f_code
-                    file = code.co_filename.rpartition("/")[2]
-                    return "%s in %s() at %s:%d" % (name, code.co_name, file, frame.f_lineno)
+            name = name_in_frame(frame, wanted) if frame.f_globals is not globals() else None
+            if name is not None:
+                code = frame.f_code
+                place = code.co_name, code.co_filename.rpartition("/")[2], frame.f_lineno
+                found = "%s in %s() at %s:%d" % ((name,) + place)
             frame = frame.f_back
-    return None
+    return found
 
 
 def name_in_frame(frame, wanted):
@@ -72,14 +73,13 @@ def link_text(holder, wanted):
         return "a variable in %s()" % holder.f_code.co_name, True
     if hasattr(holder, "__code__"):
         return "function %s" % getattr(holder, "__qualname__", "?"), True
+    if kind in (list, set):
+        return "%s of %d" % (kind.__name__, len(holder)), False
     try:
-        return "%s of %d" % (kind.__name__, len(holder)) if kind in (
-            list,
-            tuple,
-            set,
-        ) else kind.__name__, False
+        name = name_in_dict(object.__getattribute__(holder, "__dict__"), wanted)
     except Exception:
-        return kind.__name__, False
+        name = None
+    return "%s of a %s" % (name, kind.__name__) if name else kind.__name__, False
 
 
 def who_holds_most(crowd, seen):

@@ -222,6 +222,20 @@ def test_variables_are_recorded_at_every_step(probing: Cli, target: StartTarget)
     job.expect_progress("steps")
 
 
+WATCHED = harness.TARGETS / "target_torch_standin.py"
+
+
+def test_a_line_cannot_be_watched_before_3_12_and_that_is_said(probing: Cli, target: StartTarget) -> None:
+    old = [one for one in harness.pythons() if (3, 8) <= harness.version_of(one) < (3, 12)]
+    if not old:
+        pytest.skip("needs a Python from 3.8 to 3.11")
+    job = start(target, "train", f"steps,exprs=half@{WATCHED.name}:1", python=old[-1])
+    sql = "SELECT attributes FROM python.spans WHERE name = 'probing.torch'"
+    [said, *_] = wait_until(lambda: ask(probing, job, sql), 20, "it is said")
+    assert "exprs at a line need sys.monitoring" in said["attributes"]
+    job.expect_progress("steps")
+
+
 def test_the_package_switches_it(probing: Cli, target: StartTarget) -> None:
     library = str(harness.BIN / "libprobing.so")
     job = target("torch_standin", "package", PACKAGE, PROBING_LIBRARY=library)
@@ -250,6 +264,16 @@ def test_times_on_a_gpu_are_its_own(probing: Cli, target: StartTarget) -> None:
     before = job.report()["steps"]
     wait_until(lambda: job.report()["steps"] > before + 50, 20, "fifty more steps")
     assert int(inside(probing, job, "torch.gpu['events']")) <= events + 100, "events are used again"
+
+
+def test_a_nan_on_a_gpu_is_found_without_waiting_for_it(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "gpu", "full,nan=on")
+    sql = "SELECT module, stage, nans, infs, numbers FROM python.nonfinite ORDER BY timestamp_ns"
+    rows = wait_until(lambda: ask(probing, job, sql), 20, "it is found")
+    # The stand-in's last layer makes one from the thirtieth step on.
+    assert rows[0] == {"module": "last", "stage": "forward", "nans": 1, "infs": 0, "numbers": 4}
+    assert {row["module"] for row in rows} == {"last", "Sequential"}
+    job.expect_progress("steps")
 
 
 def test_a_gpu_is_left_alone_while_a_graph_is_captured(probing: Cli, target: StartTarget) -> None:

@@ -25,8 +25,16 @@ class Meter(object):
         return 0.25
 
 
+def measure(steps):
+    """Not on the stack any more when a step ends."""
+    half = steps / 2
+    whole = half * 2  # the line that is watched
+    return whole
+
+
 def train_step(epoch, meter):
     output = model(torch.Tensor())
+    measure(report["steps"])
     loss = 1.0 / (1 + report["steps"])
     huge = list(range(100000))
     endless = []
@@ -41,6 +49,7 @@ def train():
         train_step(report["steps"] // 100, Meter())
         torch.gpu["done_ms"] = torch.gpu["queued_ms"] - 5  # it comes a little behind
         report["steps"] += 1
+        model._modules["last"].nans = int(report["steps"] >= 30)
         time.sleep(0.001)
 
 
