@@ -81,7 +81,16 @@ def wrk(port: int, path: str, seconds: float, clients: int, script: str = "") ->
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
         lua.write(script)
         lua.flush()
-        command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--latency"]
+        command = [
+            "taskset",
+            "-c",
+            "1",
+            "wrk",
+            "-t1",
+            f"-c{clients}",
+            f"-d{max(1, round(seconds))}s",
+            "--latency",
+        ]
         command += ["-s", lua.name] if script else []
         done = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True)
     if done.returncode != 0 or "Non-2xx" in done.stdout:

@@ -69,6 +69,7 @@ export function mount({ root, target, signal }) {
     const entry = h("div", { class: "console-entry" }, h("pre", { class: "code" }, code));
     setRunning(true);
     fill(candidates);
+    input.value = ""; // what is typed meanwhile stays
     try {
       const result = await repl.run(code, { isWhole, timeout: Number(timeout.value) || 10, signal });
       if (isIncomplete(result)) return askForMore(code);
@@ -88,7 +89,7 @@ export function mount({ root, target, signal }) {
   }
 
   function askForMore(code) {
-    input.value = `${code}\n`;
+    input.value = `${code}\n${input.value}`;
     prompt.textContent = "...";
   }
 
@@ -96,7 +97,6 @@ export function mount({ root, target, signal }) {
     if (past.at(-1) !== code) past.push(code);
     remember("console", past.slice(-MOST_PAST));
     at = past.length;
-    input.value = "";
     prompt.textContent = ">>>";
     entry.append(...parts);
     log.append(entry);
