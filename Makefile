@@ -6,6 +6,7 @@ MAKEFLAGS += --no-print-directory
 VENV := build/venv/bin
 PYTHON ?= python3
 PREFIX ?= /usr/local
+SOAK_MINUTES ?= 30
 
 # $(call compile,PRESET): configures once (ninja repeats it by itself when needed), then builds.
 compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1)
@@ -59,8 +60,9 @@ screenshots: build ## Pictures of the web page for the README and the docs, in d
 	@PYTHONPATH=tests/e2e build/e2e-venv/bin/python tests/e2e/screenshots.py
 
 .PHONY: soak
-soak: build ## The long form of the injection tests: 1,000 cycles and 1,000 fresh targets
+soak: build ## Hours in short: 1,000 cycles, 1,000 fresh targets, SOAK_MINUTES=30 of use; nothing may grow
 	@PROBING_SOAK=1 $(VENV)/python -m pytest tests/integration -m soak
+	@SOAK_MINUTES=$(SOAK_MINUTES) $(VENV)/python -m pytest -rP tests/integration/test_soak.py
 
 .PHONY: lint
 lint: deps ## ruff, clang-format, the dependency rule, machine names in committed files
@@ -99,6 +101,10 @@ fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks o
 .PHONY: wheel
 wheel: build ## dist/probing-*.whl: one file for every Python 3, checked by auditwheel
 	@$(VENV)/python tools/make_wheel.py
+
+.PHONY: wheel-test
+wheel-test: build ## The wheel in a fresh environment of every Python here, into targets of every Python
+	@PROBING_WHEEL_MATRIX=1 $(VENV)/python -m pytest tests/integration/test_wheel.py
 
 .PHONY: install
 install: build ## Programs, libraries, manual pages and completions below PREFIX=/usr/local (DESTDIR= before it)
