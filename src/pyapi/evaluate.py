@@ -14,10 +14,9 @@ class Router(object):
     """Stands in for sys.stdout while code is evaluated: the evaluating thread's output is
     captured, that of all others goes where it went before."""
 
-    def __init__(self, original, capture):
+    def __init__(self, original):
         self._original = original
-        self._capture = capture
-        self._owner = _thread.get_ident()
+        self._capture = self._owner = None
 
     def write(self, text):
         if _thread.get_ident() != self._owner:
@@ -33,23 +32,48 @@ class Router(object):
         return getattr(self._original, name)
 
 
-routers = []
+def stand_alone(cls, names):
+    """Its methods see these names only, and so do not keep all of ours alive."""
+    function = type(stand_alone)
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, function):
+            setattr(cls, name, function(value.__code__, names, name))
+
+
+stand_alone(Router, {"__builtins__": __builtins__, "_thread": _thread})
+
+# print() uses sys.stdout without owning it (before Python 3.14): a router that a thread of the job may still
+# be inside of must not be freed. The last few are kept, and left behind when the probe goes.
+MOST_ROUTERS = 8
+routers = []  # (name, router)
+installed = []  # those in place now
+
+
+def router_of(name, original):
+    for known, router in routers:
+        if known == name and (router._original is original or router is original):
+            return router
+    router = Router(original)
+    routers.append((name, router))
+    del routers[:-MOST_ROUTERS]
+    return router
 
 
 def install(capture_out, capture_err):
     for name, capture in (("stdout", capture_out), ("stderr", capture_err)):
-        router = Router(getattr(sys, name), capture)
-        routers.append((name, router))
+        router = router_of(name, getattr(sys, name))
+        router._capture, router._owner = capture, _thread.get_ident()
+        installed.append((name, router))
         setattr(sys, name, router)
 
 
 def restore():
     """Called by the probe after every evaluation, however it ended."""
-    for name, router in routers:
+    for name, router in installed:
         if getattr(sys, name) is router:
             setattr(sys, name, router._original)
-        router._owner = None  # a reference that somebody kept goes on working
-    del routers[:]
+        router._owner = router._capture = None  # a reference that somebody kept goes on working
+    del installed[:]
     threading = sys.modules.get("threading")
     active = getattr(threading, "_active", None)
     if active is not None:

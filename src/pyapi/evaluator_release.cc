@@ -79,6 +79,9 @@ void* Evaluator::ReleaseThread(void* self) {
       // A call of the job that is inside of ours mostly comes out of it soon.
       if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
+        // See evaluate.py: a thread of the job may be inside of them.
+        if (PyObject* routers = api.PyDict_GetItemString(evaluator->helpers_, "routers"))
+          api.Py_IncRef(routers);
         if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
         evaluator->talks_ = false;
         RemoveHeapFunctions(api, evaluator->helpers_);

@@ -39,6 +39,21 @@ def test_output_comes_back_to_the_caller(probing: Cli, busy: Target) -> None:
     busy.expect_unharmed()
 
 
+def test_threads_that_print_survive_evaluations(probing: Cli, target: StartTarget, python: str) -> None:
+    """print() does not own the stream it uses: ours must not be freed while somebody is in it."""
+    job = target("prints", python=python, PYTHONMALLOC="debug")  # what is freed is overwritten
+    probing("-t", job.pid, "inject").expect(0)
+    for i in range(10):
+        code = f"import time; time.sleep(0.02); print({i})"
+        assert probing("-t", job.pid, "eval", code).expect(0).stdout == f"{i}\n"
+    assert (
+        probing("-t", job.pid, "eval", "type(__import__('sys').stdout._original).__name__").stdout
+        == "'Slow'\n"
+    )
+    probing("-t", job.pid, "eject").expect(0)
+    job.expect_progress("loops")
+
+
 def test_a_raised_exception_is_exit_code_1_with_its_traceback(probing: Cli, busy: Target) -> None:
     answer = probing("-t", busy.pid, "eval", "def f():\n    return 1 / 0\nf()")
     assert answer.code == 1
