@@ -122,8 +122,8 @@ Result<pid_t> RequiredTarget(const server::Request& request) {
   return *pid;
 }
 
-Answer ListTargets(Daemon& daemon) {
-  co_await daemon.targets.Refresh();
+Answer ListTargets(Daemon& daemon, Targets::Look look) {
+  co_await daemon.targets.Refresh(look);
   Json list = Json::array();
   for (const Target* target : daemon.targets.Shown()) list.push_back(TargetToJson(*target));
   co_return Json{{"targets", std::move(list)}};

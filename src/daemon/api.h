@@ -55,7 +55,8 @@ boost::asio::awaitable<Result<server::Json>> Evaluate(Daemon& daemon, const serv
 // GET backtrace.
 boost::asio::awaitable<Result<server::Content>> Backtrace(Daemon& daemon, const server::Request& request);
 // GET targets.
-boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon);
+boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon,
+                                                         Targets::Look look = Targets::Look::kEverywhere);
 // The rows of a query as {columns, rows}.
 boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, std::string sql,
                                                        std::optional<pid_t> target = std::nullopt);

@@ -98,7 +98,7 @@ asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, const Request& reques
       if (!changed.ok()) co_return changed.error();
       if (!changed->empty()) event = Event("results", *changed);
     } else {
-      const Result<Json> targets = co_await ListTargets(daemon);
+      const Result<Json> targets = co_await ListTargets(daemon, Targets::Look::kQuick);
       if (!targets.ok()) co_return targets.error();
       event = Event("targets", *targets);
       if (event == last) event.clear();
