@@ -43,9 +43,11 @@ def stand_alone(cls, names):
 stand_alone(Router, {"__builtins__": __builtins__, "_thread": _thread})
 
 # print() uses sys.stdout without owning it (before Python 3.14): a router that a thread of the job may still
-# be inside of must not be freed. The last few are kept, and left behind when the probe goes.
+# be inside of must not be freed. The last few are kept, and left behind when the probe goes; the next one
+# takes them up (left_behind.h), so there are never more.
 MOST_ROUTERS = 8
-routers = []  # (name, router)
+streams = kept_streams or [Router, []]
+Router, routers = streams  # (name, router) each
 installed = []  # those in place now
 
 

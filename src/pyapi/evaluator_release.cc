@@ -6,6 +6,7 @@
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
 #include "pyapi/hooks.h"
+#include "pyapi/left_behind.h"
 #include "pyapi/recorder.h"
 #include "pyapi/torch_native.h"
 
@@ -79,9 +80,7 @@ void* Evaluator::ReleaseThread(void* self) {
       // A call of the job that is inside of ours mostly comes out of it soon.
       if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
-        // See evaluate.py: a thread of the job may be inside of them.
-        if (PyObject* routers = api.PyDict_GetItemString(evaluator->helpers_, "routers"))
-          api.Py_IncRef(routers);
+        LeaveBehind(api, evaluator->helpers_);
         if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
         evaluator->talks_ = false;
         RemoveHeapFunctions(api, evaluator->helpers_);

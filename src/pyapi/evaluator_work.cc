@@ -6,6 +6,7 @@
 #include "pyapi/heap_source.h"
 #include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
+#include "pyapi/left_behind.h"
 #include "pyapi/live_collectives_source.h"
 #include "pyapi/live_leaks_source.h"
 #include "pyapi/live_source.h"
@@ -69,6 +70,7 @@ bool Evaluator::PrepareHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
+  OfferLeftBehind(*api_, names);
   for (const char* source : {kDescribeSource, kEvaluateSource, kHeapSource, kLiveSource, kLiveTorchSource,
                              kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;

@@ -155,6 +155,7 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(_Py_IsFinalizing);
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);
+  PROBING_OPTIONAL(PyInterpreterState_GetDict);
   PROBING_OPTIONAL(PyFunction_SetVectorcall);
   PROBING_OPTIONAL(PyFrame_LocalsToFast);
   PROBING_OPTIONAL(PyThreadState_Swap);

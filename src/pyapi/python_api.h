@@ -99,6 +99,7 @@ struct PythonApi {
   int (*_Py_IsFinalizing)();                                               // 3.7–3.12
   int (*Py_IsFinalizing)();                                                // 3.13+
   void* (*PyInterpreterState_Main)();                                      // 3.7+
+  PyObject* (*PyInterpreterState_GetDict)(void* interpreter);              // 3.8+; borrowed
   void (*PyFunction_SetVectorcall)(PyObject* function, void* vectorcall);  // 3.12+
   void (*PyFrame_LocalsToFast)(PyObject* frame, int clear);                // does something up to 3.12
   PyThreadState* (*PyThreadState_Swap)(PyThreadState* state);              // for tracing, up to 3.11

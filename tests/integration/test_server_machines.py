@@ -218,7 +218,7 @@ def test_agents_can_look_but_not_touch(served: Served) -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     assert served.http("POST", "/mcp", notification)[:2] == (202, b"")
     names = [tool["name"] for tool in call("tools/list")["result"]["tools"]]
-    assert names == ["targets", "query", "tables", "backtrace", "flamegraph"]
+    assert names == ["targets", "query", "tables", "backtrace", "flamegraph", "diagnose"]
     stacks = call("tools/call", name="backtrace", arguments={"target": served.pid})["result"]
     assert not stacks["isError"] and "inner" in stacks["content"][0]["text"]
     rows = call("tools/call", name="query", arguments={"sql": "SELECT 42 AS x"})["result"]
