@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
+#include <system_error>
 
 namespace probing {
 
@@ -16,6 +18,24 @@ inline std::string_view TakePart(std::string_view& text, char separator) {
   const std::string_view part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(part.size() + 1, text.size()));
   return part;
+}
+
+// Without those of `characters` that stand at its ends.
+inline std::string_view Trim(std::string_view text, std::string_view characters) {
+  const std::size_t first = std::min(text.find_first_not_of(characters), text.size());
+  text.remove_prefix(first);
+  return text.substr(0, text.find_last_not_of(characters) + 1);
+}
+
+// Whether all of the text is a number of this type, which is left alone otherwise. `base` is for integers.
+template <typename Number, typename... Base>
+bool ParseNumber(std::string_view text, Number& number, Base... base) {
+  Number parsed{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, parsed, base...);
+  if (error != std::errc() || stop != end) return false;
+  number = parsed;
+  return true;
 }
 
 }  // namespace probing

@@ -3,8 +3,7 @@
 
 #include "backtrace/backtrace.h"
 
-#include <charconv>
-
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
@@ -22,8 +21,7 @@ Result<backtrace::Options> OptionsOf(const Invocation& invocation) {
   if (!invocation.Has("--tid")) return options;
   const std::string text = invocation.Get("--tid");
   pid_t tid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tid);
-  if (error != std::errc() || end != text.data() + text.size() || tid <= 0) {
+  if (!ParseNumber(text, tid) || tid <= 0) {
     return Error{Code::kUsage, "--tid takes a thread id, not '" + text + "'", ""};
   }
   options.selection.tid = tid;

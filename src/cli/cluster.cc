@@ -43,7 +43,8 @@ std::string Ranges(const std::vector<std::int64_t>& numbers) {
   return text;
 }
 
-std::vector<std::int64_t> Numbers(const Json& group, const char* field) {
+// A list comes as its text.
+std::vector<std::int64_t> ParseList(const Json& group, const char* field) {
   std::vector<std::int64_t> numbers;
   const Json list = Json::parse(group.value(field, "[]"), nullptr, false);
   for (const Json& each : list.is_array() ? list : Json::array()) {
@@ -54,11 +55,11 @@ std::vector<std::int64_t> Numbers(const Json& group, const char* field) {
 
 // "61 ranks (0-16, 18-61) in all_reduce"
 std::string Title(const Json& group) {
-  const std::vector<std::int64_t> ranks = Numbers(group, "ranks");
+  const std::vector<std::int64_t> ranks = group["ranks"];
   std::string text;
   if (!ranks.empty())
     text = std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank (" : " ranks (") + Ranges(ranks) + ")";
-  std::vector<std::int64_t> pids = Numbers(group, "pids");
+  std::vector<std::int64_t> pids = group["pids"];
   if (pids.size() > ranks.size()) {  // some have no rank
     const std::string count = std::to_string(pids.size());
     std::ranges::sort(pids);
@@ -82,8 +83,8 @@ Result<int> Backtrace(const Invocation& invocation) {
   for (const Json& row : expected)
     (row.value("state", "") == "ended" ? ended : missing).insert(row.value("rank", std::int64_t{-1}));
   for (Json& group : groups) {
-    for (const std::int64_t rank : Numbers(group, "ranks")) missing.erase(rank), ended.erase(rank);
-    for (const char* field : {"ranks", "pids"}) group[field] = Numbers(group, field);
+    for (const char* field : {"ranks", "pids"}) group[field] = ParseList(group, field);
+    for (const std::int64_t rank : group["ranks"]) missing.erase(rank), ended.erase(rank);
   }
   if (invocation.Has("--json")) {
     Print(FormatJson({{"groups", groups}, {"ended", ended}, {"missing", missing}}));
@@ -94,8 +95,7 @@ Result<int> Backtrace(const Invocation& invocation) {
         "no probed process has a Python stack\n  hint: `probing inject --job` probes all ranks of this "
         "host\n");
   }
-  for (Json& group : groups) {
-    for (const char* field : {"ranks", "pids"}) group[field] = group[field].dump();
+  for (const Json& group : groups) {
     Print(Painted(Title(group), Colour::kBold) + "\n" + Indented(group.value("stack", "")));
   }
   const auto list = [](const std::set<std::int64_t>& ranks) {

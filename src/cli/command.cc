@@ -1,6 +1,6 @@
 #include "cli/command.h"
 
-#include <charconv>
+#include "base/text.h"
 
 namespace probing::cli {
 
@@ -13,8 +13,7 @@ Result<double> Invocation::GetNumber(std::string_view option, double otherwise) 
   if (!Has(option)) return otherwise;
   const std::string text = Get(option);
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !(number > 0 && number <= 86400)) {
+  if (!ParseNumber(text, number) || !(number > 0 && number <= 86400)) {
     return Error{Code::kUsage, std::string(option) + " takes a number above 0, not \"" + text + "\"", ""};
   }
   return number;

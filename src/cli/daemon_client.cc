@@ -191,7 +191,9 @@ std::string Encode(const Json& body) { return body.dump(-1, ' ', false, Json::er
 
 }  // namespace
 
-Result<Json> GetFromDaemon(const std::string& path) { return Ask("GET", path, "", Patience::kSeconds); }
+Result<Json> GetFromDaemon(const std::string& path, Patience patience) {
+  return Ask("GET", path, "", patience);
+}
 
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience) {
   return Ask("POST", path, Encode(body), patience);

@@ -21,7 +21,7 @@ enum class Patience { kSeconds, kEndless };
 
 // One request and its answer. A daemon of another version is stopped and replaced; a failure
 // it reports comes back as the Error it was.
-Result<Json> GetFromDaemon(const std::string& path);
+Result<Json> GetFromDaemon(const std::string& path, Patience patience = Patience::kSeconds);
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
 // The same for an answer that is no JSON: its bytes as they came.

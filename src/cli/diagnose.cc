@@ -23,21 +23,13 @@ Result<Json> Ask(const Invocation& invocation) {
   }
   const std::string query = UrlQuery(fields);
   // Every rule is a query with a time limit of its own; many processes take many of them long.
-  ASSIGN_OR_RETURN(
-      const std::string answer,
-      GetBytes(std::string(wire::kDiagnoseRoute) + (query.empty() ? "" : "?" + query), Patience::kEndless));
-  Json diagnosis = Json::parse(answer, nullptr, false);
-  if (!diagnosis.is_object()) return Error{Code::kFailed, "probingd's answer is damaged", ""};
-  return diagnosis;
+  return GetFromDaemon(std::string(wire::kDiagnoseRoute) + (query.empty() ? "" : "?" + query),
+                       Patience::kEndless);
 }
 
 std::string Who(const Json& finding) {
-  const Json ranks = finding.value("ranks", Json::array());
-  const Json numbers = ranks.empty() ? finding.value("pids", Json::array()) : ranks;
-  std::string text;
-  for (const Json& number : numbers) text += (text.empty() ? "" : ", ") + number.dump();
-  if (text.empty()) return "";
-  return (ranks.empty() ? " process " : numbers.size() > 1 ? " ranks " : " rank ") + text;
+  const std::vector<std::int64_t> nobody;
+  return wire::WhoText(finding.value("ranks", nobody), finding.value("pids", nobody));
 }
 
 std::string Describe(const Json& finding) {

@@ -40,8 +40,7 @@ std::optional<TargetName> ParseJob(std::string_view word) {
 
 std::optional<pid_t> ParsePid(std::string_view text) {
   pid_t pid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (!IsNumber(text) || error != std::errc() || pid <= 0) return std::nullopt;
+  if (!IsNumber(text) || !ParseNumber(text, pid) || pid <= 0) return std::nullopt;
   return pid;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "daemon/api_probe.h"
 #include "daemon/job_json.h"
 #include "process/status.h"
@@ -33,8 +34,9 @@ std::int64_t ResidentBytes() {
   const Result<std::string> statm = ReadFile("/proc/self/statm");
   if (!statm.ok()) return 0;
   const std::size_t space = statm->find(' ') + 1;
-  return ParseInteger<std::int64_t>(statm->substr(space, statm->find(' ', space) - space)).value_or(0) *
-         sysconf(_SC_PAGESIZE);
+  std::int64_t pages = 0;
+  ParseNumber(std::string_view(*statm).substr(space, statm->find(' ', space) - space), pages);
+  return pages * sysconf(_SC_PAGESIZE);
 }
 
 std::string Addresses(const Daemon& daemon) {
@@ -111,9 +113,10 @@ Result<std::optional<pid_t>> TargetOf(const server::Request& request) {
   } else {
     return std::optional<pid_t>();
   }
-  const std::optional<pid_t> pid = ParseInteger<pid_t>(text);
-  if (!pid || *pid <= 0) return Error{Code::kUsage, "\"" + text + "\" is not a target", "a target is a pid"};
-  return pid;
+  pid_t pid = 0;
+  if (!ParseNumber(text, pid) || pid <= 0)
+    return Error{Code::kUsage, "\"" + text + "\" is not a target", "a target is a pid"};
+  return std::optional(pid);
 }
 
 Result<pid_t> RequiredTarget(const server::Request& request) {

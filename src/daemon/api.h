@@ -1,11 +1,15 @@
 // What probingd answers: the routes of wire/contract.h. A file for each group of them.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "daemon/listening.h"
 #include "daemon/queries.h"
@@ -46,6 +50,20 @@ void AddDiagnosis(server::Router& router, Daemon& daemon);     // diagnosis.cc
 void AddWebPage(server::Router& router, Daemon& daemon);       // web_page.cc
 
 // What several of them need. REQUIRES of coroutines: their arguments outlive them.
+
+// What `work` returns, from a thread that may wait: the daemon's own may not.
+template <typename Work>
+boost::asio::awaitable<std::invoke_result_t<Work>> Aside(Daemon& daemon, Work work) {
+  std::optional<std::invoke_result_t<Work>> outcome;
+  co_await boost::asio::co_spawn(
+      daemon.threads,
+      [&]() -> boost::asio::awaitable<void> {
+        outcome.emplace(work());
+        co_return;
+      },
+      boost::asio::use_awaitable);
+  co_return std::move(*outcome);
+}
 
 // The request's target, nothing when it names none.
 Result<std::optional<pid_t>> TargetOf(const server::Request& request);

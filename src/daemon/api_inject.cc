@@ -1,9 +1,6 @@
 // Puts the probe into a process of this machine for somebody on another one.
 //
 // The injector is in `probing`, which does it as its user would: what it says is what they read.
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/own_command.h"
@@ -46,15 +43,8 @@ Answer PostInject(Daemon& daemon, const server::Request& request) {
   const std::vector<std::string> words{"-t",        std::to_string(*pid), "inject",
                                        "--timeout", seconds.dump(),       "--json"};
   const auto patience = std::chrono::milliseconds(static_cast<int>(seconds.get<double>() * 1000)) + kSlack;
-  // On a thread that may wait; this one may not.
-  Result<CommandOutcome> outcome = Error{};
-  co_await asio::co_spawn(
-      daemon.threads,
-      [&]() -> asio::awaitable<void> {
-        outcome = RunOwnCommand(words, patience);
-        co_return;
-      },
-      asio::use_awaitable);
+  const Result<CommandOutcome> outcome =
+      co_await Aside(daemon, [&] { return RunOwnCommand(words, patience); });
   if (!outcome.ok()) co_return outcome.error();
   if (outcome->exit_code != 0) co_return ErrorIn(*outcome);
   Json report = Json::parse(outcome->out, nullptr, false);

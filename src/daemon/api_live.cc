@@ -4,9 +4,9 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 #include <map>
 
+#include "base/text.h"
 #include "daemon/api.h"
 #include "server/http_session.h"
 #include "wire/contract.h"
@@ -28,9 +28,7 @@ Result<double> IntervalOf(const Request& request) {
   if (field == request.query.end()) return 1.0;
   double seconds = 0;
   const std::string& text = field->second;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(seconds >= kFastestSeconds && seconds <= kSlowestSeconds))
+  if (!ParseNumber(text, seconds) || !(seconds >= kFastestSeconds && seconds <= kSlowestSeconds))
     return Error{Code::kUsage, "interval is a number of seconds from 0.1 to 3600", ""};
   return seconds;
 }

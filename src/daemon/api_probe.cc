@@ -1,5 +1,6 @@
 #include "daemon/api_probe.h"
 
+#include "base/text.h"
 #include "daemon/probe_link.h"
 #include "process/status.h"
 
@@ -39,8 +40,8 @@ asio::awaitable<Result<wire::Message>> AskProbe(Daemon& daemon, pid_t pid, wire:
 Json FieldsToJson(const wire::Message& message) {
   Json object = Json::object();
   for (const auto& [key, value] : message.fields()) {
-    const std::optional<std::int64_t> number = ParseInteger<std::int64_t>(value);
-    object[key] = number ? Json(*number) : Json(value);
+    std::int64_t number = 0;
+    object[key] = ParseNumber(value, number) ? Json(number) : Json(value);
   }
   return object;
 }

@@ -4,10 +4,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/awaitable.hpp>
-#include <charconv>
 #include <chrono>
-#include <optional>
-#include <string_view>
 
 #include "daemon/api.h"
 #include "wire/message.h"
@@ -22,13 +19,5 @@ boost::asio::awaitable<Result<wire::Message>> AskProbe(Daemon& daemon, pid_t pid
 
 // The probe's fields as they come; integers become numbers.
 server::Json FieldsToJson(const wire::Message& message);
-
-template <typename Integer>
-std::optional<Integer> ParseInteger(std::string_view text) {
-  Integer number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 }  // namespace probing::daemon

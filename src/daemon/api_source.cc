@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "backtrace/backtrace.h"
 #include "base/file.h"
@@ -77,10 +75,10 @@ Json LinesAround(std::string_view text, const std::string& file, int line, int a
 Result<int> NumberOf(const server::Request& request, const char* name, int otherwise, int maximum) {
   const auto field = request.query.find(name);
   if (field == request.query.end()) return otherwise;
-  const std::optional<int> number = ParseInteger<int>(field->second);
-  if (!number || *number < 0 || *number > maximum)
+  int number = 0;
+  if (!ParseNumber(field->second, number) || number < 0 || number > maximum)
     return Error{Code::kUsage, std::string(name) + " is a number up to " + std::to_string(maximum), ""};
-  return *number;
+  return number;
 }
 
 Answer GetSource(Daemon& daemon, const server::Request& request) {
@@ -92,14 +90,7 @@ Answer GetSource(Daemon& daemon, const server::Request& request) {
   if (!line.ok()) co_return line.error();
   const Result<int> around = NumberOf(request, "around", kDefaultAround, kMaxAround);
   if (!around.ok()) co_return around.error();
-  Result<std::string> text = Error{};
-  co_await asio::co_spawn(
-      daemon.threads,
-      [&]() -> asio::awaitable<void> {
-        text = ReadSource(*pid, file->second);
-        co_return;
-      },
-      asio::use_awaitable);
+  const Result<std::string> text = co_await Aside(daemon, [&] { return ReadSource(*pid, file->second); });
   if (!text.ok()) co_return text.error();
   co_return LinesAround(*text, file->second, *line, *around);
 }

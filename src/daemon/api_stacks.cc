@@ -1,10 +1,8 @@
 // Stacks over HTTP: backtrace as the command line prints it, flame graphs and profiles as files.
 #include <array>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <charconv>
 
 #include "backtrace/backtrace.h"
+#include "base/text.h"
 #include "daemon/api.h"
 #include "flame/formats.h"
 #include "process/status.h"
@@ -36,8 +34,7 @@ Result<backtrace::Options> OptionsOf(const Request& request) {
   options.locals = IsOn(request, "locals");
   if (const std::string text = Field(request, "tid", ""); !text.empty()) {
     pid_t tid = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tid);
-    if (error != std::errc() || end != text.data() + text.size() || tid <= 0)
+    if (!ParseNumber(text, tid) || tid <= 0)
       return Error{Code::kUsage, "tid is a thread id, not \"" + text + "\"", ""};
     options.selection.tid = tid;
   }
@@ -124,14 +121,8 @@ asio::awaitable<Result<Content>> Backtrace(Daemon& daemon, const Request& reques
   if (!options.ok()) co_return options.error();
   // Reading takes from microseconds to a second: symbols of big libraries.
   const pid_t target = *pid;
-  Result<backtrace::Picture> picture = Error{};
-  co_await asio::co_spawn(
-      daemon.threads,
-      [target, &options, &picture]() -> asio::awaitable<void> {
-        picture = backtrace::ReadLive(target, *options);
-        co_return;
-      },
-      asio::use_awaitable);
+  const Result<backtrace::Picture> picture =
+      co_await Aside(daemon, [&] { return backtrace::ReadLive(target, *options); });
   if (!picture.ok()) co_return picture.error();
   if (const Result<void> shown = backtrace::CheckShown(*picture, *options); !shown.ok())
     co_return shown.error();

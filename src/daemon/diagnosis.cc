@@ -1,8 +1,8 @@
 #include "daemon/diagnosis.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/text.h"
 #include "daemon/rules.h"
 #include "wire/config_directory.h"
 #include "wire/diagnosis.h"
@@ -35,9 +35,7 @@ Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
   asked.class_name = Field(request, "class");
   asked.patience_s = daemon.settings.GetNumber("probing.diagnose.patience");
   if (const std::string text = Field(request, "patience"); !text.empty()) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), asked.patience_s);
-    if (error != std::errc() || end != text.data() + text.size() ||
-        !(asked.patience_s > 0 && asked.patience_s <= kMostPatience))
+    if (!ParseNumber(text, asked.patience_s) || !(asked.patience_s > 0 && asked.patience_s <= kMostPatience))
       return Error{Code::kUsage, "patience is a number of seconds up to 3600", ""};
   }
   return asked;
@@ -77,15 +75,6 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
   }
 }
 
-std::string RanksText(const Json& finding) {
-  const bool has_ranks = !finding["ranks"].empty();
-  const Json& numbers = has_ranks ? finding["ranks"] : finding["pids"];
-  std::string text;
-  for (const Json& number : numbers) text += (text.empty() ? "" : ", ") + number.dump();
-  if (numbers.empty()) return "";
-  return (has_ranks ? (numbers.size() > 1 ? " ranks " : " rank ") : " process ") + text;
-}
-
 }  // namespace
 
 asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
@@ -116,7 +105,7 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
 std::string DiagnosisText(const Json& diagnosis) {
   std::string text;
   for (const Json& finding : diagnosis["findings"]) {
-    text += finding["class"].get<std::string>() + RanksText(finding) + ": " +
+    text += finding["class"].get<std::string>() + wire::WhoText(finding["ranks"], finding["pids"]) + ": " +
             finding["evidence"].get<std::string>() + "\n";
     const std::string next = finding["next"].get<std::string>();
     if (!next.empty()) text += "  next: " + next + "\n";

@@ -14,19 +14,14 @@ constexpr std::string_view kSuffix = ".sql";
 constexpr std::string_view kPatience = "{patience}";
 constexpr std::size_t kMaxRuleBytes = 1 << 20;
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
+std::string_view Trimmed(std::string_view text) { return Trim(text, " \t\r\n"); }
 
 // The value of "-- key: value", or nothing.
 bool TakeHeader(std::string_view line, std::string_view key, std::string& value) {
   if (!line.starts_with("--")) return false;
-  line = Trim(line.substr(2));
+  line = Trimmed(line.substr(2));
   if (!line.starts_with(key) || !line.substr(key.size()).starts_with(':')) return false;
-  value = std::string(Trim(line.substr(key.size() + 1)));
+  value = std::string(Trimmed(line.substr(key.size() + 1)));
   return true;
 }
 
@@ -41,7 +36,7 @@ Result<Rule> ParseRule(std::string name, std::string_view text) {
     if (!has_statement &&
         (TakeHeader(line, "class", rule.class_name) || TakeHeader(line, "about", rule.about)))
       continue;
-    has_statement = has_statement || (!Trim(line).empty() && !Trim(line).starts_with("--"));
+    has_statement = has_statement || (!Trimmed(line).empty() && !Trimmed(line).starts_with("--"));
     rule.sql += std::string(line) + "\n";
   }
   if (rule.class_name.empty())

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "process/maps.h"
 #include "process/status.h"
 
 namespace probing::process {
@@ -101,9 +101,7 @@ constexpr std::array<std::string_view, 12> kWrappers{
 
 std::optional<std::int64_t> Number(std::string_view text) {
   std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0)
-    return std::nullopt;
+  if (!ParseNumber(text, number) || number < 0) return std::nullopt;
   return number;
 }
 
@@ -140,8 +138,6 @@ void Understand(JobIdentity& identity, const Variable& variable, const std::stri
   if (variable.field == Field::kRank) identity.launcher = variable.launcher;
 }
 
-std::string_view BaseNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // By the words of its command line: "torchrun", "python -m torch.distributed.run". Words behind the
 // program's own belong to what it starts.
 bool IsLauncher(pid_t pid, const std::string& proc_root) {
@@ -149,9 +145,9 @@ bool IsLauncher(pid_t pid, const std::string& proc_root) {
   if (!line.ok()) return false;
   std::string_view rest = *line;
   const auto known = [](std::string_view word) {
-    return std::ranges::find(kLaunchers, BaseNameOf(word)) != kLaunchers.end();
+    return std::ranges::find(kLaunchers, BaseName(word)) != kLaunchers.end();
   };
-  const std::string_view program = BaseNameOf(TakePart(rest, '\0'));
+  const std::string_view program = BaseName(TakePart(rest, '\0'));
   if (known(program) || std::ranges::find(kWrappers, program) != kWrappers.end()) return true;
   while (!rest.empty()) {
     const std::string_view word = TakePart(rest, '\0');
@@ -165,7 +161,7 @@ bool IsLauncher(pid_t pid, const std::string& proc_root) {
 bool IsPython(pid_t pid, const std::string& proc_root) {
   const std::string folder = proc_root + "/" + std::to_string(pid);
   const Result<std::string> program = ReadLink(folder + "/exe");
-  if (program.ok() && BaseNameOf(*program).starts_with("python")) return true;
+  if (program.ok() && BaseName(*program).starts_with("python")) return true;
   const Result<std::string> maps = ReadFile(folder + "/maps");
   return maps.ok() &&
          (maps->find("/libpython3") != std::string::npos || maps->find("/python3") != std::string::npos);

@@ -1,19 +1,12 @@
 #include "process/maps.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/file.h"
 #include "base/text.h"
 
 namespace probing::process {
 namespace {
-
-// Takes the text up to `separator` off the front of `line`.
-bool ParseNumber(std::string_view text, std::uint64_t& value, int base) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 bool ParseLine(std::string_view line, Mapping& mapping) {
   if (!ParseNumber(TakePart(line, '-'), mapping.start, 16)) return false;

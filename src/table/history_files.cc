@@ -22,12 +22,6 @@ bool StaysAsItIs(char c) {
          c == '.';
 }
 
-template <typename Integer>
-bool ParseNumber(std::string_view text, Integer& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // "key=value" with the right key.
 std::optional<std::string> ValueOf(std::string_view part, std::string_view key) {
   if (!part.starts_with(key) || part.size() <= key.size() || part[key.size()] != '=') return std::nullopt;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/text.h"
 
@@ -37,8 +36,7 @@ Error NoAddress(std::string_view text) {
 
 std::optional<std::uint16_t> ParsePort(std::string_view text) {
   std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (!IsNumber(text) || error != std::errc() || port == 0) return std::nullopt;
+  if (!IsNumber(text) || !ParseNumber(text, port) || port == 0) return std::nullopt;
   return port;
 }
 

@@ -5,10 +5,10 @@
 #include <sys/uio.h>
 
 #include <array>
-#include <charconv>
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 namespace probing::wire {
 namespace {
@@ -65,10 +65,8 @@ std::string_view Message::Get(std::string_view key) const {
 }
 
 std::int64_t Message::GetNumber(std::string_view key, std::int64_t otherwise) const {
-  const std::string_view text = Get(key);
   std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
+  return ParseNumber(Get(key), value) ? value : otherwise;
 }
 
 bool Message::Has(std::string_view key) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/text.h"
 #include "wire/settings.h"
 
 namespace probing::wire {
@@ -28,17 +29,11 @@ Error Wrong(const std::string& what, const std::string& hint = kForm) {
 
 std::string Quoted(std::string_view text) { return "\"" + std::string(text.substr(0, 100)) + "\""; }
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> Items(std::string_view text) {
   std::vector<std::string_view> items;
   while (true) {
     const std::size_t comma = std::min(text.find(','), text.size());
-    items.push_back(Trimmed(text.substr(0, comma)));
+    items.push_back(Trim(text.substr(0, comma), " "));
     if (comma == text.size()) return items;
     text.remove_prefix(comma + 1);
   }
@@ -75,10 +70,10 @@ Result<std::string> CanonicalRate(std::string_view text) {
   const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);
   double rate = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  const bool is_number = ParseNumber(text, rate);
   if (percent) rate /= 100;
   // Written so that a NaN is outside.
-  if (error != std::errc() || end != text.data() + text.size() || !(rate >= 1e-6 && rate <= 1)) {
+  if (!is_number || !(rate >= 1e-6 && rate <= 1)) {
     return Wrong("rate cannot be " + Quoted(text),
                  "it is the share of the steps whose modules are traced: 1 for all, 0.05 for one in twenty");
   }
@@ -147,11 +142,11 @@ Result<std::string> CanonicalTorchSpec(std::string_view text) {
       if (!list.has_value()) return Wrong("it is not clear what " + Quoted(item) + " means");
       option = *list;
     } else {
-      const std::string_view name = Trimmed(item.substr(0, equals));
+      const std::string_view name = Trim(item.substr(0, equals), " ");
       option = static_cast<std::size_t>(std::find(kOptions.begin(), kOptions.end(), name) - kOptions.begin());
       if (option == kOptions.size()) return UnknownOption(name);
       if (!values[option].empty()) return Wrong(std::string(name) + " is there twice");
-      item = Trimmed(item.substr(equals + 1));
+      item = Trim(item.substr(equals + 1), " ");
       list.reset();
       if (option == kModules || option == kExprs) list = option;
     }
