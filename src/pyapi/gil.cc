@@ -37,7 +37,17 @@ int YieldGil(void* argument) {
   return 0;
 }
 
+// From the moment 3.8 begins to end, Py_AddPendingCall refuses and prints so into the job, before anything
+// of ours is told (atexit runs later). What it looks at is not to be had by a function.
+bool QueueIsClosed(const PythonApi& api) {
+  constexpr int kVersion = 308;
+  constexpr std::size_t kFinishing = 600;  // _PyRuntimeState.ceval.pending.finishing on x86-64
+  if (api._PyRuntime == nullptr || api.VersionNumber() != kVersion) return false;
+  return *reinterpret_cast<const volatile int*>(api._PyRuntime + kFinishing) == 1;
+}
+
 void Queue(const PythonApi& api, int (*function)(void*)) {
+  if (QueueIsClosed(api)) return;
   if (!pending.exchange(true) && api.Py_AddPendingCall(function, const_cast<PythonApi*>(&api)) != 0) {
     pending.store(false);  // the queue is full; the switch interval has to do
     return;

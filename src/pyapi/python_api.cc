@@ -152,6 +152,7 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(_Py_FalseStruct);
   PROBING_OPTIONAL(PyEval_ThreadsInitialized);
   PROBING_OPTIONAL(PyEval_InitThreads);
+  PROBING_OPTIONAL(_PyRuntime);
   PROBING_OPTIONAL(_Py_IsFinalizing);
   PROBING_OPTIONAL(Py_IsFinalizing);
   PROBING_OPTIONAL(PyInterpreterState_Main);

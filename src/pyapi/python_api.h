@@ -96,6 +96,7 @@ struct PythonApi {
   // Optional.
   int (*PyEval_ThreadsInitialized)();                                      // needed up to 3.6
   void (*PyEval_InitThreads)();                                            // needed up to 3.6
+  const char* _PyRuntime;                                                  // 3.7+; its bytes
   int (*_Py_IsFinalizing)();                                               // 3.7–3.12
   int (*Py_IsFinalizing)();                                                // 3.13+
   void* (*PyInterpreterState_Main)();                                      // 3.7+

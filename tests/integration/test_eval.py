@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from harness import Cli, Target, wait_until
@@ -52,6 +53,22 @@ def test_threads_that_print_survive_evaluations(probing: Cli, target: StartTarge
     )
     probing("-t", job.pid, "eject").expect(0)
     job.expect_progress("loops")
+
+
+def test_a_program_that_is_leaving_is_not_printed_into(
+    probing: Cli, target: StartTarget, python: str, tmp_path: Path
+) -> None:
+    """3.8 closes its queue of calls early, and prints when one is added."""
+    go, done = tmp_path / "go", tmp_path / "done"
+    job = target("leaves", python=python, GO=str(go), DONE=str(done))
+    probing("-t", job.pid, "inject").expect(0)
+    go.touch()
+    job.expect_progress("leaving")
+    for _ in range(5):
+        assert probing("-t", job.pid, "eval", "1+1").expect(0).stdout == "2\n"
+    done.touch()
+    assert job.process.wait(10) == 0
+    assert job.stderr_path.read_text() == ""
 
 
 def test_a_raised_exception_is_exit_code_1_with_its_traceback(probing: Cli, busy: Target) -> None:

@@ -1,8 +1,8 @@
 -- class: collective_hang
 -- about: Some ranks wait in a collective operation that another rank has not entered.
 -- A rank notes when it enters a collective (python.collective_starts) and when it leaves it
--- (python.collectives). One that was entered and not left for {patience} seconds hangs; the ranks of
--- its group that never came are the ones to look at.
+-- (python.collectives). One in which the first to come has waited for {patience} seconds hangs; the
+-- ranks of its group that never came are the ones to look at.
 WITH member AS (
   SELECT host, pid, rank, job, state FROM global.probing.targets WHERE job_role = 'rank'
 ),
@@ -14,14 +14,13 @@ waiting AS (
   SELECT e.*, (epoch_ns(now()) - e.timestamp_ns) / 1e9 AS seconds
   FROM entered AS e ANTI JOIN global.python.collectives AS c
     ON c.host = e.host AND c.pid = e.pid AND c.op = e.op AND c.timestamp_ns = e.timestamp_ns
-  WHERE e.timestamp_ns < epoch_ns(now()) - {patience} * 1e9
-    AND (e.host, e.pid) IN (SELECT (host, pid) FROM member WHERE state <> 'ended')
+  WHERE (e.host, e.pid) IN (SELECT (host, pid) FROM member WHERE state <> 'ended')
   QUALIFY row_number() OVER (PARTITION BY e.host, e.pid ORDER BY e.timestamp_ns DESC) = 1
 ),
 hanging AS (
   SELECT job, process_group, seq, any_value(op) AS op, max(seconds) AS seconds,
          list(rank ORDER BY rank) AS ranks, list(pid ORDER BY rank) AS pids
-  FROM waiting GROUP BY job, process_group, seq
+  FROM waiting GROUP BY job, process_group, seq HAVING max(seconds) > {patience}
 ),
 -- The default group has all ranks; of another one, those that were seen in it.
 expected AS (
