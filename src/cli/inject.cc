@@ -196,8 +196,7 @@ Result<int> EnterOne(const Invocation& invocation, const Options& options) {
   return 0;
 }
 
-// One after the other, some ten milliseconds each. Side by side on threads of one process now and then
-// one of them waited in vain for its target to stop.
+// One after the other, some ten milliseconds each: not worth threads.
 Result<int> EnterJob(const Invocation& invocation, const Options& options) {
   ASSIGN_OR_RETURN(const std::vector<process::RankProcess> ranks, RanksOfJob(*invocation.job));
   std::vector<std::optional<Result<Json>>> reports(ranks.size());

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ namespace {
 // A stop mostly comes this soon, and being woken up would take longer than that. Not for ever: we
 // may be on the very core that the thread needs.
 constexpr std::int64_t kSpinNs = 60'000;
+constexpr std::int64_t kLongestPauseNs = 1'000'000;
 
 constexpr std::uint32_t kSharedQueue =
     1;  // PTRACE_PEEKSIGINFO_SHARED: sent to the process, not to the thread
@@ -86,13 +88,12 @@ Result<TracedThread::Stop> TracedThread::Wait(const Deadline& deadline) {
                      "it may be in an uninterruptible wait (D state): try again"};
       }
       if (spin.passed()) {
-        // Every stop of a traced thread sends us SIGCHLD, which Seize() blocked for this. One that
-        // another thread's stop had sent before is only a reason to look again.
-        const std::int64_t left_ns = deadline.left_ns();
-        const timespec left{static_cast<time_t>(left_ns / 1'000'000'000),
-                            static_cast<long>(left_ns % 1'000'000'000)};
+        // Every stop of a traced thread sends us SIGCHLD, which Seize() blocked for this. It is only
+        // a reason to look: one may be left from another thread's stop, and when several threads of
+        // ours wait here, one's may be taken by another or be merged with its own.
+        const timespec pause{0, static_cast<long>(std::min(deadline.left_ns(), kLongestPauseNs))};
         const sigset_t child = ChildSignal();
-        sigtimedwait(&child, nullptr, &left);
+        sigtimedwait(&child, nullptr, &pause);
       }
       continue;
     }
