@@ -37,8 +37,10 @@ class BurstsTest : public testing::Test {
 
   Result<void> Start(const observe::Trigger& trigger) {
     Result<void> result = Error{Code::kFailed, "it never began", ""};
+    // With a name: GCC 12 destroys a braced argument of co_await twice.
+    const observe::SamplerOptions options{symbols_};
     asio::co_spawn(
-        io_, [&]() -> asio::awaitable<void> { result = co_await bursts_.Start(child_, trigger, {symbols_}); },
+        io_, [&]() -> asio::awaitable<void> { result = co_await bursts_.Start(child_, trigger, options); },
         asio::detached);
     // Until it has begun, which is what Start() waits for.
     for (int i = 0; i < 1000 && !result.ok() && result.error().message == "it never began"; ++i)

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdlib>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "daemon/host_name.h"
 #include "daemon/live_tables.h"
+#include "daemon/running_query.h"
 #include "process/status.h"
 #include "table/history_files.h"
 #include "wire/config_directory.h"
@@ -142,16 +142,7 @@ Result<table::Rows> Queries::Provide(const table::Table& table, const table::Tar
 asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
   // The request outlives the operation: even a cancelled one is waited for.
   const auto start = [this, &request](auto handler) {
-    asio::cancellation_slot slot = asio::get_associated_cancellation_slot(handler);
-    if (slot.is_connected())
-      slot.assign([cancellation = request.cancellation](asio::cancellation_type) { cancellation->Cancel(); });
-    asio::post(threads_, [this, &request, slot, handler = std::move(handler)]() mutable {
-      query::QueryAnswer answer = client_.Run(request);
-      asio::post(io_, [slot, handler = std::move(handler), answer = std::move(answer)]() mutable {
-        if (slot.is_connected()) slot.clear();
-        std::move(handler)(std::move(answer));
-      });
-    });
+    std::make_shared<RunningQuery>(io_, threads_, client_, request, std::move(handler))->Start();
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(query::QueryAnswer)>(
       start, asio::use_awaitable);

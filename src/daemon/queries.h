@@ -26,7 +26,7 @@ class Queries {
                                                          std::optional<pid_t> target);
 
  private:
-  // On a thread of the pool. When this is cancelled, so is the query.
+  // When this is cancelled, so is the query.
   boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
   Result<query::QueryRequest> Prepare(const server::Request& request, std::optional<pid_t> target);
   // Called on a thread of the pool, in the middle of a query.

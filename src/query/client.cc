@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "query/started_query.h"
 #include "query/worker_process.h"
 
 namespace probing::query {
@@ -27,7 +28,8 @@ QueryClient::~QueryClient() {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  changed_.notify_all();
+  freed_.notify_all();
+  leaving_.notify_all();
   if (reaper_.joinable()) reaper_.join();
 }
 
@@ -70,14 +72,34 @@ std::vector<std::int64_t> QueryClient::worker_pids() const {
   return pids;
 }
 
-// The memory limit of a worker cannot change: one that has another is ended.
+// The memory limit of a worker cannot change, nor what it has read when it started.
+bool QueryClient::FirstIdleFits(std::int64_t memory_bytes) const {
+  return idle_.front()->memory_bytes() == memory_bytes && idle_.front()->generation == generation_;
+}
+
+std::unique_ptr<WorkerProcess> QueryClient::TakeFirstIdle() {
+  std::unique_ptr<WorkerProcess> worker = std::move(idle_.front());
+  idle_.pop_front();
+  return worker;
+}
+
+std::unique_ptr<StartedQuery> QueryClient::Start(const QueryRequest& request) {
+  std::unique_lock lock(mutex_);
+  if (busy_ >= options_.max_workers || idle_.empty() || !FirstIdleFits(request.limits.memory_bytes))
+    return nullptr;
+  ++busy_;
+  auto started = std::make_unique<StartedQuery>(*this, request, TakeFirstIdle());
+  lock.unlock();
+  return started->Send() ? std::move(started) : nullptr;
+}
+
 Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes, const Deadline& deadline,
                                                          const Cancellation* cancellation) {
   std::unique_lock lock(mutex_);
   const auto is_free = [this] { return busy_ < options_.max_workers || closing_; };
   const auto is_cancelled = [&] { return cancellation != nullptr && cancellation->cancelled(); };
   while (!is_free() && !is_cancelled() && !deadline.passed())
-    changed_.wait_for(lock, std::chrono::milliseconds(kCancelLookMs), is_free);
+    freed_.wait_for(lock, std::chrono::milliseconds(kCancelLookMs), is_free);
   if (is_cancelled()) return Error{Code::kFailed, CancelledError().message, ""};
   if (!is_free()) {
     return Error{Code::kTimeout, "other queries are running, and none of them ended within a minute",
@@ -85,9 +107,9 @@ Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_byt
   }
   ++busy_;
   while (!idle_.empty()) {
-    std::unique_ptr<WorkerProcess> worker = std::move(idle_.front());
-    idle_.pop_front();
-    if (worker->memory_bytes() == memory_bytes && worker->generation == generation_) return worker;
+    const bool fits = FirstIdleFits(memory_bytes);
+    std::unique_ptr<WorkerProcess> worker = TakeFirstIdle();
+    if (fits) return worker;
   }
   const std::uint64_t generation = generation_;
   lock.unlock();
@@ -108,7 +130,7 @@ void QueryClient::GiveBack(std::unique_ptr<WorkerProcess> worker) {
     idle_.push_front(std::move(worker));
     if (!reaper_.joinable()) reaper_ = std::thread([this] { EndIdleWorkers(); });
   }
-  changed_.notify_all();
+  freed_.notify_one();
 }
 
 void QueryClient::EndIdleWorkers() {
@@ -130,7 +152,7 @@ void QueryClient::EndIdleWorkers() {
       lock.lock();
       continue;
     }
-    changed_.wait_for(lock, std::chrono::nanoseconds(next_ns));
+    leaving_.wait_for(lock, std::chrono::nanoseconds(next_ns));
   }
 }
 

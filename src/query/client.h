@@ -7,7 +7,7 @@
 // A worker is started when the first query comes, answers one query at a time, and is ended when
 // nobody has asked for a while. A query that cannot be stopped in time, or that takes the worker
 // down, costs that worker; the next query gets another one.
-// Thread-safe. Run() blocks: call it from a thread that may.
+// Thread-safe. Run() blocks: call it from a thread that may. Start() is for the others.
 #pragma once
 
 #include <condition_variable>
@@ -33,6 +33,7 @@ struct ClientOptions {
   std::int64_t idle_ms = 60'000;
 };
 
+class StartedQuery;
 class WorkerProcess;
 
 class QueryClient {
@@ -44,6 +45,9 @@ class QueryClient {
 
   QueryAnswer Run(const QueryRequest& request, const Output& output = {});
 
+  // The same without waiting, when a worker has nothing to do; otherwise null.
+  std::unique_ptr<StartedQuery> Start(const QueryRequest& request);
+
   // Starts a worker that waits, so that the first query need not (some 40 ms).
   Result<void> Warm(std::int64_t memory_bytes);
 
@@ -53,6 +57,10 @@ class QueryClient {
   std::vector<std::int64_t> worker_pids() const;
 
  private:
+  friend class StartedQuery;
+  // REQUIRES: mutex_ is held, there is an idle worker.
+  bool FirstIdleFits(std::int64_t memory_bytes) const;
+  std::unique_ptr<WorkerProcess> TakeFirstIdle();
   Result<std::unique_ptr<WorkerProcess>> Take(std::int64_t memory_bytes, const Deadline& deadline,
                                               const Cancellation* cancellation);
   void GiveBack(std::unique_ptr<WorkerProcess> worker);
@@ -60,7 +68,8 @@ class QueryClient {
 
   const ClientOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable freed_;    // there is room for a worker
+  std::condition_variable leaving_;  // for the reaper, which nothing else needs to wake
   std::list<std::unique_ptr<WorkerProcess>> idle_;
   std::size_t busy_ = 0;
   std::uint64_t generation_ = 0;  // of workers that may still be used

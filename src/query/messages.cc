@@ -115,7 +115,8 @@ bool Decode(std::string_view payload, NeedMessage& message) {
 
 std::string Encode(const EndMessage& message) {
   Packer packer;
-  packer.Put(message.rows).Put(message.warnings).Put(message.leaves).Put(message.error.has_value());
+  packer.Put(message.rows).Put(message.warnings).Put(message.body).Put(message.leaves);
+  packer.Put(message.error.has_value());
   if (message.error) PutError(packer, *message.error);
   return packer.Take();
 }
@@ -123,8 +124,8 @@ std::string Encode(const EndMessage& message) {
 bool Decode(std::string_view payload, EndMessage& message) {
   Unpacker unpacker(payload);
   bool has_error = false;
-  if (!unpacker.Get(message.rows) || !unpacker.Get(message.warnings) || !unpacker.Get(message.leaves) ||
-      !unpacker.Get(has_error)) {
+  if (!unpacker.Get(message.rows) || !unpacker.Get(message.warnings) || !unpacker.Get(message.body) ||
+      !unpacker.Get(message.leaves) || !unpacker.Get(has_error)) {
     return false;
   }
   if (has_error && !GetError(unpacker, message.error.emplace())) return false;

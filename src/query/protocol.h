@@ -20,8 +20,8 @@ namespace probing::query {
 
 enum class FrameType : std::uint32_t {
   kOpen = 1,       // to the worker, first: OpenMessage
-  kFiles,          // to the worker: descriptors of the targets of the next query
-  kQuery,          // to the worker: QueryMessage
+  kFiles,          // to the worker: descriptors that the next query has too many of
+  kQuery,          // to the worker: QueryMessage, with descriptors
   kRows,           // to the worker: answers kNeed
   kHistory,        // to the history worker: history::StateMessage
   kReady = 16,     // from the worker: empty, or why it cannot work
@@ -69,6 +69,7 @@ struct EndMessage {
   std::optional<SqlError> error;
   std::int64_t rows = 0;
   std::vector<std::string> warnings;
+  std::string body;     // the last bytes of the answer; mostly all
   bool leaves = false;  // the worker ends now: it cannot be used again
 };
 

@@ -148,6 +148,11 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "worker") == 0) return probing::query::RunWorker({});
   probing::query::MeasureWorker();
   probing::query::Measure("engine: open", 10, [] { (void)probing::query::Engine::Open({}); });
+  {
+    const auto engine = std::move(*probing::query::Engine::Open({}));
+    probing::query::Measure("engine: SELECT 1", 1000,
+                            [&] { probing::query::MustRun(*engine, "SELECT 1", {}); });
+  }
   probing::query::MeasureRows(10'000);
   probing::query::MeasureRows(1'000'000);
   return 0;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "query/engine.h"
@@ -26,6 +27,8 @@ constexpr std::int64_t kForever = 365LL * 86'400'000;
 // Data of the library, stacks of threads and what the allocator keeps beyond what the engine
 // counts; measured: see README.md.
 constexpr std::int64_t kExtraBytes = 256LL << 20;
+// A small answer goes with the end of it: the other side wakes up once.
+constexpr std::size_t kBytesAtOnce = 256 << 10;
 constexpr rlim_t kMaxFileBytes = 1UL << 30;
 
 void LimitProcess(std::int64_t memory_bytes) {
@@ -109,9 +112,10 @@ class Worker {
           Open(frame->payload);
           break;
         case FrameType::kFiles:
-          for (ScopedFd& file : frame->files) files_.push_back(std::move(file));
+          TakeFiles(*frame);
           break;
         case FrameType::kQuery:
+          TakeFiles(*frame);
           if (!Answer(frame->payload)) return 0;
           break;
         default:
@@ -121,6 +125,10 @@ class Worker {
   }
 
  private:
+  void TakeFiles(Frame& frame) {
+    for (ScopedFd& file : frame.files) files_.push_back(std::move(file));
+  }
+
   void Open(std::string_view payload) {
     OpenMessage message;
     Result<std::string> ready = Error{Code::kFailed, "the first message is damaged", ""};
@@ -167,9 +175,12 @@ class Worker {
     EndMessage end;
     try {
       remote_.Serve(message.has_provider ? engine_.get() : nullptr);
-      const std::unique_ptr<FormatWriter> writer = MakeFormatWriter(
-          *engine_, message.format,
-          [](std::string_view bytes) { return SendFrame(kWorkerSocket, FrameType::kData, bytes); });
+      const std::unique_ptr<FormatWriter> writer =
+          MakeFormatWriter(*engine_, message.format, [&](std::string_view bytes) -> Result<void> {
+            end.body += bytes;
+            if (end.body.size() < kBytesAtOnce) return {};
+            return SendFrame(kWorkerSocket, FrameType::kData, std::exchange(end.body, {}));
+          });
       Outcome outcome =
           engine_->Execute(message.sql, Sight{std::move(message.targets), std::move(message.history)},
                            message.limits, *writer);

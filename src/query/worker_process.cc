@@ -15,6 +15,16 @@ constexpr std::int64_t kStartTimeoutMs = 20'000;
 // The worker stops a query itself when its time is over; this is for the one that it cannot stop.
 constexpr std::int64_t kGraceMs = 1000;
 
+Error Damaged() {
+  return Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
+}
+
+Result<void> TakeBytes(std::string_view bytes, const Output& output, QueryAnswer& answer) {
+  if (output) return output(bytes);
+  answer.body += bytes;
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const std::string& program,
@@ -37,16 +47,16 @@ Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
   std::vector<int> files;
   for (const table::Target& target : request.targets) {
     for (const auto& file : target.ring_fds) {
+      if (files.size() == kMaxFilesInFrame) {
+        RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
+        files.clear();
+      }
       files.push_back(file->get());
-      if (files.size() < kMaxFilesInFrame) continue;
-      RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
-      files.clear();
     }
   }
-  if (!files.empty()) RETURN_IF_ERROR(SendFrame(socket_.get(), FrameType::kFiles, "", files));
   QueryMessage message{request.sql,     request.format, request.limits, request.provider != nullptr,
                        request.targets, request.history};
-  return SendFrame(socket_.get(), FrameType::kQuery, Encode(message));
+  return SendFrame(socket_.get(), FrameType::kQuery, Encode(message), files);
 }
 
 Result<void> WorkerProcess::SendRows(const QueryRequest& request, std::string_view payload) {
@@ -70,55 +80,68 @@ Result<void> WorkerProcess::SendRows(const QueryRequest& request, std::string_vi
       EncodeResult(rows.ok() ? Result<std::string>(rows->Encode()) : Result<std::string>(rows.error())));
 }
 
+bool WorkerProcess::Send(const QueryRequest& request) {
+  deadline_ = Deadline::AfterMs(request.limits.timeout_ms + kGraceMs);
+  return SendQuery(request).ok();
+}
+
+Result<Frame> WorkerProcess::Next(const QueryRequest& request) {
+  const int wake_fd = request.cancellation != nullptr ? request.cancellation->fd() : -1;
+  ASSIGN_OR_RETURN(const bool goes_on, AwaitFrame(socket_.get(), wake_fd, deadline_));
+  if (!goes_on) return Error{Code::kFailed, CancelledError().message, ""};
+  return ReceiveFrame(socket_.get(), deadline_);
+}
+
 WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output& output,
                                        QueryAnswer& answer) {
-  Deadline deadline = Deadline::AfterMs(request.limits.timeout_ms + kGraceMs);
-  if (!SendQuery(request).ok()) return Fate::kNeverBegan;
-  bool has_begun = false;
-  while (true) {
-    // There is nothing left to ask for: killing it is the fastest way to give its memory and time back.
-    const int wake_fd = request.cancellation != nullptr ? request.cancellation->fd() : -1;
-    const Result<bool> goes_on = AwaitFrame(socket_.get(), wake_fd, deadline);
-    if (goes_on.ok() && !*goes_on) {
-      answer.error = CancelledError();
-      return Fate::kEnded;
-    }
-    Result<Frame> frame = goes_on.ok() ? ReceiveFrame(socket_.get(), deadline) : goes_on.error();
+  if (!Send(request)) return Fate::kNeverBegan;
+  return Follow(request, Next(request), output, answer);
+}
+
+WorkerProcess::Fate WorkerProcess::Follow(const QueryRequest& request, Result<Frame> frame,
+                                          const Output& output, QueryAnswer& answer) {
+  for (bool has_begun = false;; has_begun = true) {
     if (!frame.ok()) {
-      if (!has_begun && frame.error().code == Code::kNotFound && idle_since_ns != 0) return Fate::kNeverBegan;
-      answer.error = HowItEnded(request, frame.error());
+      const bool has_gone = frame.error().code == Code::kNotFound;
+      if (!has_begun && has_gone && idle_since_ns != 0) return Fate::kNeverBegan;
+      // There is nothing left to ask for: killing it is the fastest way to give its memory and time back.
+      const bool unwanted = request.cancellation != nullptr && request.cancellation->cancelled();
+      answer.error = unwanted ? CancelledError() : HowItEnded(request, frame.error());
       return Fate::kEnded;
     }
-    has_begun = true;
-    Result<void> handled;
-    EndMessage end;
-    switch (frame->type) {
-      case FrameType::kData:
-        if (output)
-          handled = output(frame->payload);
-        else
-          answer.body += frame->payload;
-        break;
-      case FrameType::kNeed:
-        handled = SendRows(request, frame->payload);
-        break;
-      case FrameType::kEnd:
-        if (!Decode(frame->payload, end)) {
-          handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
-          break;
-        }
-        answer.error = std::move(end.error);
-        answer.rows = end.rows;
-        answer.warnings = std::move(end.warnings);
-        return end.leaves ? Fate::kEnded : Fate::kAnswered;
-      default:
-        handled = Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
-    }
-    if (!handled.ok()) {
-      answer.error = SqlError{handled.error().code, handled.error().message, handled.error().hint};
-      return Fate::kEnded;
-    }
+    if (const std::optional<Fate> fate = Handle(request, *frame, output, answer)) return *fate;
+    frame = Next(request);
   }
+}
+
+std::optional<WorkerProcess::Fate> WorkerProcess::Handle(const QueryRequest& request, const Frame& frame,
+                                                         const Output& output, QueryAnswer& answer) {
+  Result<void> handled;
+  EndMessage end;
+  switch (frame.type) {
+    case FrameType::kData:
+      handled = TakeBytes(frame.payload, output, answer);
+      break;
+    case FrameType::kNeed:
+      handled = SendRows(request, frame.payload);
+      break;
+    case FrameType::kEnd:
+      if (!Decode(frame.payload, end)) {
+        handled = Damaged();
+        break;
+      }
+      handled = TakeBytes(end.body, output, answer);
+      if (!handled.ok()) break;
+      answer.error = std::move(end.error);
+      answer.rows = end.rows;
+      answer.warnings = std::move(end.warnings);
+      return end.leaves ? Fate::kEnded : Fate::kAnswered;
+    default:
+      handled = Damaged();
+  }
+  if (handled.ok()) return std::nullopt;
+  answer.error = SqlError{handled.error().code, handled.error().message, handled.error().hint};
+  return Fate::kEnded;
 }
 
 SqlError WorkerProcess::HowItEnded(const QueryRequest& request, const Error& error) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ class WorkerProcess {
   enum class Fate { kAnswered, kNeverBegan, kEnded };
   Fate Ask(const QueryRequest& request, const Output& output, QueryAnswer& answer);
 
+  // The same in steps, for whoever waits for the socket in another way. Send() is false when the query
+  // never began; Next() waits for a frame; Follow() goes on with one until the query has ended.
+  bool Send(const QueryRequest& request);
+  Result<Frame> Next(const QueryRequest& request);
+  Fate Follow(const QueryRequest& request, Result<Frame> frame, const Output& output, QueryAnswer& answer);
+  int socket() const { return socket_.get(); }
+
   pid_t pid() const { return pid_; }
   std::int64_t memory_bytes() const { return memory_bytes_; }
   std::int64_t idle_since_ns = 0;
@@ -38,12 +46,16 @@ class WorkerProcess {
       : pid_(pid), socket_(std::move(socket)), memory_bytes_(memory_bytes) {}
   Result<void> SendQuery(const QueryRequest& request);
   Result<void> SendRows(const QueryRequest& request, std::string_view payload);
+  // Its fate when this was its last frame.
+  std::optional<Fate> Handle(const QueryRequest& request, const Frame& frame, const Output& output,
+                             QueryAnswer& answer);
   int End();  // kills and reaps; the status of waitpid
   SqlError HowItEnded(const QueryRequest& request, const Error& error);
 
   pid_t pid_;
   ScopedFd socket_;
   std::int64_t memory_bytes_;
+  Deadline deadline_ = Deadline::AfterMs(0);  // of the query that runs
 };
 
 }  // namespace probing::query
