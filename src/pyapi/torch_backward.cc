@@ -19,14 +19,18 @@ std::vector<std::int32_t> Beginnings(std::span<const CallRange> calls,
   }
   // Inner calls come after outer ones, so that theirs are known when the outer ones ask.
   for (std::size_t call = calls.size(); call-- > 0;) {
-    if (first[call] >= 0) continue;
     const CallRange& range = calls[call];
+    if (first[call] >= 0 || range.skipped) continue;
     if (range.shares > static_cast<std::int32_t>(call)) {
       first[call] = first[static_cast<std::size_t>(range.shares)];
       continue;
     }
     for (std::int32_t inner = static_cast<std::int32_t>(call) + 1; inner <= range.last; ++inner) {
       const std::int32_t begin = first[static_cast<std::size_t>(inner)];
+      if (calls[static_cast<std::size_t>(inner)].skipped) {  // it may have been the first one
+        first[call] = -1;
+        break;
+      }
       if (begin >= 0 && (first[call] < 0 || begin < first[call])) first[call] = begin;
     }
   }

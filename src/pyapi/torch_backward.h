@@ -24,6 +24,7 @@ struct BackwardMoment {
 struct CallRange {
   std::int32_t last = 0;     // the last one it contains
   std::int32_t shares = -1;  // a call within whose output is also its own, which was noted instead
+  bool skipped = false;      // nobody looked when its backward begins
 };
 
 struct BackwardSpan {
@@ -31,8 +32,8 @@ struct BackwardSpan {
   std::int64_t duration_ns = 0;
 };
 
-// For each call, nothing when autograd never came to it. A call ends when its input is reached, when
-// autograd comes to a call that is not within it, or with the pass.
+// For each call, nothing when autograd never came to it or it was skipped. A call ends when its input is
+// reached, when autograd comes to a call that is not within it, or with the pass.
 std::vector<std::optional<BackwardSpan>> BackwardSpans(std::span<const CallRange> calls,
                                                        std::vector<BackwardMoment> moments);
 

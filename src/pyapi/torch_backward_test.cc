@@ -41,6 +41,15 @@ TEST(TorchBackward, ModulesSideBySideAreNotCountedTwice) {
   EXPECT_EQ(Duration(spans, 0), 40);
 }
 
+TEST(TorchBackward, NothingIsMadeUpForCallsThatWereSkipped) {
+  // 0 contains 1, 2 and 3, of which only 2 was looked at: when 0 begins is not known.
+  const CallRange calls[] = {{3}, {1, -1, true}, {2}, {3, -1, true}};
+  const auto spans =
+      BackwardSpans(calls, {{Kind::kBegin, 2, 130}, {Kind::kEnd, 2, 180}, {Kind::kPassEnd, -1, 200}});
+  EXPECT_EQ(Duration(spans, 2), 50);
+  for (const std::size_t call : {0, 1, 3}) EXPECT_EQ(Duration(spans, call), -1);
+}
+
 TEST(TorchBackward, TwoPassesAreNotOne) {
   const CallRange calls[] = {{0}, {1}};
   const auto spans = BackwardSpans(

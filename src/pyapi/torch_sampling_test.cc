@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 namespace probing::pyapi {
 namespace {
@@ -41,6 +42,27 @@ TEST(RateKeeper, StaysWhenItIsWithinTheBound) {
   RateKeeper keeper(1, 0.03);
   for (int i = 0; i < 200; ++i) EXPECT_FALSE(keeper.StepTook(100'000'000, 2'000'000));
   EXPECT_EQ(keeper.rate(), 1);
+}
+
+TEST(TorchSampling, ShortCallsTakeTurnsWhenThereAreMany) {
+  BackwardTurns turns;
+  const auto taken = [&](int calls) {
+    std::vector<int> found;
+    for (int i = 0; i < calls; ++i) {
+      if (turns.Takes(i == 50 ? BackwardTurns::kShortNs : 1'000, i)) found.push_back(i);
+    }
+    turns.StepTook(2'500'000);
+    return found;
+  };
+  EXPECT_EQ(taken(8).size(), 8U);      // few: all of them, always
+  EXPECT_EQ(taken(100).size(), 100U);  // how many there are is not known before the first step
+  std::vector<int> seen(100);
+  for (int step = 0; step < 13; ++step) {
+    const std::vector<int> some = taken(100);
+    EXPECT_LE(some.size(), 17U);
+    for (const int call : some) ++seen[static_cast<std::size_t>(call)];
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i == 50 ? 13 : 1) << i;
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   grad_fn_ = api.PyUnicode_InternFromString("grad_fn");
   register_prehook_ = api.PyUnicode_InternFromString("register_prehook");
   gpu_.Use(api, objects_.new_event, objects_.capturing);
+  turns_ = {};
   rate_ = RateKeeper(options.modules ? options.rate : 0, options.max_overhead);
   step_ = 0;
   complete_ = false;
@@ -148,6 +149,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
     }
   }
   if (sampling_) {
+    turns_.StepTook(now_ns - sampled_.begin_ns);
     if (complete_) {
       pending_.push_back(std::exchange(sampled_, {}));
       if (pending_.back().base_event != nullptr) pending_.back().last_event = gpu_.Record();

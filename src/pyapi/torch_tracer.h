@@ -126,6 +126,7 @@ class TorchTracer {
   StepTimes times_;
   SampledStep sampled_;
   RateKeeper rate_;
+  BackwardTurns turns_;
 
   // What ends a step.
   bool explicit_steps_ = false;

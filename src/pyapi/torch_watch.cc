@@ -78,7 +78,11 @@ void TorchTracer::CallEnded(TracedThread& thread, std::int32_t index, PyObject* 
     call->end_event = event;
     call->memory = memory;
   }
-  if (options_.backward) WatchBackward(index, arguments, count, result);
+  if (options_.backward && turns_.Takes(now_ns - call->begin_ns, index)) {
+    WatchBackward(index, arguments, count, result);
+  } else {
+    call->range.skipped = true;
+  }
   if (generation_ == generation) times_.overhead_ns += MonotonicNs() - now_ns;
 }
 

@@ -224,7 +224,37 @@ def test_variables_are_recorded_at_every_step(probing: Cli, target: StartTarget)
     job.expect_progress("steps")
 
 
+WITH_MONITORING = [one for one in harness.pythons() if harness.version_of(one) >= (3, 12) and "t" not in one]
 WATCHED = harness.TARGETS / "target_torch_standin.py"
+
+
+@pytest.mark.parametrize("version", WITH_MONITORING)
+def test_functions_off_the_stack_and_lines_are_watched(
+    probing: Cli, target: StartTarget, version: str
+) -> None:
+    lines = WATCHED.read_text().splitlines()
+    line = 1 + next(i for i, text in enumerate(lines) if "the line that is watched" in text)
+    spec = f"steps,exprs=whole@measure,half@{WATCHED.name}:{line},missing@measure"
+    job = start(target, "train", spec, python=version)
+    sql = (
+        "SELECT name, func, min(number) AS least, count(*) AS n FROM python.variables GROUP BY ALL ORDER BY 1"
+    )
+    rows = wait_until(
+        lambda: len(found := ask(probing, job, sql)) == 2 and found[0]["n"] > 3 and found,
+        20,
+        "values of both",
+    )
+    assert [(row["name"], row["func"]) for row in rows] == [("half", "measure"), ("whole", "measure")]
+    sql = "SELECT name, number, step FROM python.variables WHERE name = 'whole' ORDER BY step"
+    assert all(row["number"] == int(row["number"]) for row in ask(probing, job, sql))
+    used = "[tool for tool in range(6) if sys.monitoring.get_tool(tool) == 'probing']"
+    assert inside(probing, job, used) != "[]"
+    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+    wait_until(lambda: inside(probing, job, used) == "[]", 10, "the tool is given back")
+    count = "SELECT count(*) AS n FROM python.variables"
+    written = ask(probing, job, count)
+    job.expect_progress("steps")
+    assert ask(probing, job, count) == written
 
 
 def test_a_line_cannot_be_watched_before_3_12_and_that_is_said(probing: Cli, target: StartTarget) -> None:
