@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 SOAK_MINUTES ?= 30
 
 # $(call compile,PRESET): configures once (ninja repeats it by itself when needed), then builds.
-compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1)
+compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1) --target $(2)
 
 .PHONY: help
 help: ## This menu
@@ -23,16 +23,17 @@ demo: build ## A training job is started, entered, looked into and left again
 	@tools/demo.sh
 
 .PHONY: test
-test: build debug ## Everything that must hold: C++ tests, integration tests, layers, symbols
+test: deps ## Everything that must hold: C++ tests, integration tests, layers, symbols
+	@$(call compile,release,all cpp_tests)
 	@$(VENV)/python tools/run_tests.py
 
 .PHONY: build
 build: deps ## What users get, in build/release/bin (old glibc, static libc++)
-	@$(call compile,release)
+	@$(call compile,release,all)
 
 .PHONY: debug
-debug: deps ## The same with g++, assertions and the C++ tests, in build/debug
-	@$(call compile,debug)
+debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in build/debug
+	@$(call compile,debug,all cpp_tests)
 
 .PHONY: bench
 bench: build ## What we promise about cost, measured beside other tools
@@ -77,18 +78,18 @@ format: deps ## Rewrites C++ and Python in the style of the house
 .PHONY: tidy
 tidy: deps ## clang-tidy on every C++ file (slow)
 	@tools/install_deps.sh clang
-	@$(call compile,tidy)
+	@$(call compile,tidy,all cpp_tests)
 
 .PHONY: asan
 asan: deps ## C++ tests under the address and undefined-behaviour sanitizers
 	@tools/install_deps.sh clang
-	@$(call compile,asan)
+	@$(call compile,asan,cpp_tests)
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure
 
 .PHONY: tsan
 tsan: deps ## C++ tests under the thread sanitizer
 	@tools/install_deps.sh clang
-	@$(call compile,tsan)
+	@$(call compile,tsan,cpp_tests)
 	@ctest --test-dir build/tsan --output-on-failure
 
 .PHONY: fuzz
@@ -134,8 +135,9 @@ completion: build ## Shell completions of bash, zsh and fish, in build/completio
 	@echo "for this shell:  source build/completion/probing.bash"
 
 .PHONY: reference
-reference: debug ## docs/reference/tables.md from the tables' declarations
-	@build/debug/bin/tables_reference > docs/reference/tables.md
+reference: build ## docs/reference/tables.md from the tables' declarations
+	@cmake --build build/release --target tables_reference
+	@build/release/bin/tables_reference > docs/reference/tables.md
 
 .PHONY: deps
 deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)

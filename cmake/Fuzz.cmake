@@ -1,7 +1,7 @@
 # probing_fuzzer(NAME source… DEPS dep…): one function that is fed with any bytes, built twice.
 #
 # With PROBING_FUZZ it is a libFuzzer program (clang; all code is built for it), part of the target
-# `fuzzers`; tools/fuzz.py runs them. With PROBING_TESTS it is a plain program that is fed with the
+# `fuzzers`; tools/fuzz.py runs them. Otherwise it is a plain program that is fed with the
 # files in tests/corpus/NAME, what once broke it among them: the test corpus.NAME, for any compiler.
 
 if(PROBING_FUZZ)
@@ -20,10 +20,11 @@ function(probing_fuzzer NAME)
     add_dependencies(fuzzers ${NAME})
     list(APPEND PROGRAMS ${NAME})
   endif()
-  if(PROBING_TESTS)
-    add_executable(${NAME}_corpus ${ARG_UNPARSED_ARGUMENTS} ${CMAKE_SOURCE_DIR}/tests/corpus/replay.cc)
+  if(NOT PROBING_FUZZ)
+    add_executable(${NAME}_corpus EXCLUDE_FROM_ALL ${ARG_UNPARSED_ARGUMENTS} ${CMAKE_SOURCE_DIR}/tests/corpus/replay.cc)
     add_test(NAME corpus.${NAME} COMMAND ${NAME}_corpus ${CMAKE_SOURCE_DIR}/tests/corpus/${NAME})
     set_tests_properties(corpus.${NAME} PROPERTIES TIMEOUT 60)
+    add_dependencies(cpp_tests ${NAME}_corpus)
     list(APPEND PROGRAMS ${NAME}_corpus)
   endif()
   foreach(PROGRAM ${PROGRAMS})

@@ -19,19 +19,13 @@ if(PROBING_SANITIZER)
   add_compile_definitions(PROBING_SANITIZED $<$<STREQUAL:${PROBING_SANITIZER},thread>:PROBING_TSAN>)
 endif()
 
-add_link_options($<$<CONFIG:Release>:-s>)  # zig links its debug information in: ten times the size
-
 if(CMAKE_BUILD_TYPE STREQUAL Release)
-  # Small files start faster and travel lighter; the debug preset has the symbols.
-  add_link_options(-s -Wl,--gc-sections)
+  # Small files start faster and travel lighter; the debug preset has the symbols. (zig would link its
+  # own debug information in: ten times the size.)
+  add_link_options(-Wl,--gc-sections $<$<NOT:$<BOOL:$<TARGET_PROPERTY:PROBING_KEEPS_SYMBOLS>>>:-s>)
 endif()
 
 find_package(Threads REQUIRED)
-if(PROBING_TESTS)
-  enable_testing()
-  find_package(GTest REQUIRED)
-  include(GoogleTest)
-endif()
 
 # probing_library(NAME [EXCEPTIONS] DEPS dep…)
 # A static library of all *.cc here and below except tests, fuzzers and main.cc. Without EXCEPTIONS the
@@ -54,11 +48,8 @@ function(probing_library NAME)
   foreach(DEP ${ARG_DEPS})
     target_link_libraries(probing_${NAME} PUBLIC probing_${DEP})
   endforeach()
-  if(PROBING_TESTS AND TESTS)
-    add_executable(${NAME}_test ${TESTS})
-    target_link_libraries(${NAME}_test PRIVATE probing_${NAME} GTest::gtest_main)
-    target_compile_definitions(${NAME}_test PRIVATE PROBING_TEST_ROOT="${CMAKE_SOURCE_DIR}/tests/root")
-    gtest_discover_tests(${NAME}_test TEST_PREFIX ${NAME}. DISCOVERY_TIMEOUT 60)
+  if(TESTS)
+    probing_test(${NAME} ${TESTS})
   endif()
   foreach(FUZZER ${FUZZERS})
     get_filename_component(FUZZER_NAME ${FUZZER} NAME_WE)

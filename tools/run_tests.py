@@ -82,7 +82,7 @@ def page_tests() -> list[str]:
 
 def suites(pytest_arguments: list[str]) -> list[Suite]:
     cpp, integration = RESULTS / "ctest.xml", RESULTS / "pytest.xml"
-    ctest = ["ctest", "--test-dir", "build/debug", "--output-on-failure", "--output-junit", str(cpp)]
+    ctest = ["ctest", "--test-dir", "build/release", "--output-on-failure", "--output-junit", str(cpp)]
     # npm, which fetches DuckDB, brings node; a build with a DuckDB from elsewhere may have none.
     node = [Suite("web", ["node", "--test", *page_tests()])] if shutil.which("node") else []
     # --no-tests=error: a build without tests must not look like one whose tests pass.

@@ -1,5 +1,6 @@
 // A core file: somebody may have sent it by mail.
-#include <sys/mman.h>
+#include <linux/memfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace probing::process;
-  static const int fd = memfd_create("core", MFD_CLOEXEC);
+  static const int fd = static_cast<int>(syscall(SYS_memfd_create, "core", MFD_CLOEXEC));
   if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
   const auto core = CoreFile::Open("/proc/self/fd/" + std::to_string(fd), "");
   if (!core.ok()) return 0;

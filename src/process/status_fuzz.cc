@@ -1,7 +1,8 @@
 // The files of /proc about a process and a thread: both names in them are the target's own choice.
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <linux/memfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -37,7 +38,7 @@ class FakeProc {
     if (symlink(("/proc/self/fd/" + std::to_string(fd_)).c_str(), path.c_str()) != 0) std::abort();
   }
 
-  int fd_ = memfd_create("fuzz", MFD_CLOEXEC);
+  int fd_ = static_cast<int>(syscall(SYS_memfd_create, "fuzz", MFD_CLOEXEC));
   std::string root_ = "/tmp/probing-status-fuzz-" + std::to_string(getuid());
 };
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -71,7 +72,7 @@ TEST(HostSeries, SleepingThreadsGetARowNowAndThen) {
     pthread_setname_np(pthread_self(),
                        "sl\xff"
                        "eeper");
-    tid = gettid();
+    tid = static_cast<pid_t>(syscall(SYS_gettid));
     stop.wait(false);
   });
   while (tid == 0) SleepUs(1000);

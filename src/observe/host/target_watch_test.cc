@@ -317,9 +317,10 @@ TEST(RealTarget, ThreadsComeAndGo) {
 TEST(RealTarget, ChildrenAreCountedAndAnEndIsNoticed) {
   const pid_t child = fork();
   if (child == 0) {
-    const pid_t grandchild = fork();
-    for (volatile int i = 0; grandchild == 0;) i = i + 1;
-    while (true) pause();
+    const bool is_busy = fork() == 0;
+    for (volatile int i = 0; true; i = i + 1) {
+      if (!is_busy) pause();
+    }
   }
   FileBudget budget(100);
   auto watch = TargetWatch::Open(child, &budget);
