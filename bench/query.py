@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 import harness  # noqa: E402
 import query_peers  # noqa: E402
 import ring_python  # noqa: E402
+from lean_http import ask, request  # noqa: E402
 
 SMALL, LARGE = 10_000, 1_000_000
 
@@ -129,13 +131,13 @@ class Ours:
         assert self.job.stdout is not None and self.job.stdout.readline() == b"ready\n"
         subprocess.run([str(harness.BIN / "probing"), "status"], check=True, capture_output=True)
         sockets = [folder / "probingd.sock" for folder in harness.socket_directories(harness.os.getuid())]
-        self.connection = harness.UnixConnection(next(path for path in sockets if path.exists()), 60)
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.settimeout(60)
+        self.connection.connect(str(next(path for path in sockets if path.exists())))
 
     def by_http(self, sql: str) -> list[list[Any]]:
-        body = json.dumps({"target": self.job.pid, "sql": sql})
-        self.connection.request("POST", "/api/v1/query", body, {"Content-Type": "application/json"})
-        answer = json.loads(self.connection.getresponse().read())
-        return answer["rows"]
+        body = {"target": self.job.pid, "sql": sql}
+        return json.loads(ask(self.connection, request("POST", "/api/v1/query", body)))["rows"]
 
     def by_command(self, sql: str) -> None:
         command = [str(harness.BIN / "probing"), "-t", str(self.job.pid), "query", "-f", "csv", sql]

@@ -27,32 +27,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/integration"))
+sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 
 import harness  # noqa: E402
+from lean_http import ask, request  # noqa: E402
 from users import free_port  # noqa: E402
 
 GROUP_BY = "SELECT i % 100 AS k, count(*), avg(i) FROM range(10000) t(i) GROUP BY k"
-
-
-def request(method: str, path: str, body: Any = None) -> bytes:
-    data = json.dumps(body).encode() if body is not None else b""
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n"
-    return head.encode() + (b"Content-Type: application/json\r\n" if data else b"") + b"\r\n" + data
-
-
-def ask(connection: socket.socket, data: bytes) -> None:
-    """Sends a request and reads its whole answer; nothing else takes time here."""
-    connection.sendall(data)
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        answer += connection.recv(1 << 20)
-    head, _, body = answer.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise RuntimeError(answer.decode(errors="replace"))
-    left = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]) - len(body)
-    while left > 0:
-        left -= len(connection.recv(1 << 20))
 
 
 def measure(port: int, data: bytes, seconds: float) -> list[float]:
