@@ -1,11 +1,8 @@
 #include "query/scan_function.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstring>
 
+#include "query/scan_rows.h"
 #include "table/registry.h"
 
 namespace probing::query {
@@ -14,41 +11,11 @@ namespace {
 using table::kBatchRows;
 using table::Type;
 
-// A source writes its texts where DuckDB expects its own.
-static_assert(sizeof(table::Text) == sizeof(duckdb_string_t));
-static_assert(offsetof(duckdb_string_t, value.pointer.ptr) == 8);
-static_assert(offsetof(duckdb_string_t, value.inlined.inlined) == 4);
-
-constexpr std::size_t kValidityWords = kBatchRows / 64;
-
 struct BindData {
   std::shared_ptr<table::Source> source;
   std::shared_ptr<Scope> scope;
   bool everywhere = false;
   std::vector<table::Column> columns;  // as SQL sees them
-};
-
-// One column of the output, in the order DuckDB wants them.
-struct OutputColumn {
-  enum class From { kSource, kPid, kRank, kHost, kNothing } from;
-  std::size_t source_slot = 0;  // position in ScanRequest::columns
-  bool to_microseconds = false;
-};
-
-struct ScanState {
-  std::shared_ptr<Scope> scope;
-  std::string table;
-  std::vector<OutputColumn> outputs;
-  std::vector<table::Part> parts;
-  std::atomic<std::size_t> next_part = 0;
-  std::atomic<std::size_t> failed_parts = 0;
-};
-
-// One thread's share of a scan.
-struct ThreadState {
-  std::unique_ptr<table::Cursor> cursor;
-  const table::Target* target = nullptr;
-  std::vector<std::array<std::uint64_t, kValidityWords>> validity;
 };
 
 template <typename T>
@@ -139,107 +106,15 @@ void InitThread(duckdb_init_info info) {
   api.init_set_init_data(info, new ThreadState, Delete<ThreadState>);
 }
 
-void PutNanosecondsAsMicroseconds(std::int64_t* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t ns = values[i];
-    values[i] = ns / 1000 - static_cast<std::int64_t>(ns % 1000 < 0);  // rounds down before 1970 too
-  }
-}
-
-// Constant columns are one value for DuckDB, whatever the number of rows.
-void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& output,
-               const table::Target* target) {
-  duckdb_value value = nullptr;
-  if (target != nullptr && output.from == OutputColumn::From::kPid) value = api.create_int64(target->pid);
-  if (target != nullptr && output.from == OutputColumn::From::kRank && target->rank)
-    value = api.create_int64(*target->rank);
-  if (target != nullptr && output.from == OutputColumn::From::kHost)
-    value = api.create_varchar_length(target->host.data(), target->host.size());
-  if (value == nullptr) {
-    api.vector_ensure_validity_writable(vector);
-    std::memset(api.vector_get_validity(vector), 0, kBatchRows / 8);
-    return;
-  }
-  api.vector_reference_value(vector, value);
-  api.destroy_value(&value);
-}
-
-void PutBatch(const DuckDb& api, const ScanState& scan, ThreadState& mine, duckdb_data_chunk chunk,
-              std::size_t count) {
-  for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
-    const OutputColumn& output = scan.outputs[i];
-    duckdb_vector vector = api.data_chunk_get_vector(chunk, i);
-    if (output.from == OutputColumn::From::kNothing) continue;
-    if (output.from != OutputColumn::From::kSource) {
-      PutTarget(api, vector, output, mine.target);
-      continue;
-    }
-    if (output.to_microseconds)
-      PutNanosecondsAsMicroseconds(static_cast<std::int64_t*>(api.vector_get_data(vector)), count);
-    // A column without NULLs gets no validity mask at all: the engine is faster without.
-    const auto& validity = mine.validity[output.source_slot];
-    if (std::ranges::all_of(validity, [](std::uint64_t word) { return word == ~std::uint64_t{0}; })) continue;
-    api.vector_ensure_validity_writable(vector);
-    std::memcpy(api.vector_get_validity(vector), validity.data(), sizeof(validity));
-  }
-  api.data_chunk_set_size(chunk, count);
-}
-
-// Opens the next part that can be read; false when there is none. A part that cannot be read is
-// an error when it is the only one, and otherwise a warning.
-Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
-  mine.cursor.reset();
-  while (true) {
-    const std::size_t index = scan.next_part.fetch_add(1);
-    if (index >= scan.parts.size()) return false;
-    const table::Part& part = scan.parts[index];
-    Result<std::unique_ptr<table::Cursor>> cursor = part.open();
-    if (cursor.ok()) {
-      mine.cursor = std::move(*cursor);
-      mine.target = part.target;
-      return true;
-    }
-    if (scan.failed_parts.fetch_add(1) + 1 == scan.parts.size()) return cursor.error();
-    scan.scope->Warn(scan.table + (part.target == nullptr ? "" : " of " + std::to_string(part.target->pid)) +
-                     ": " + cursor.error().message);
-  }
-}
-
-Result<std::size_t> FillChunk(const DuckDb& api, ScanState& scan, ThreadState& mine,
-                              duckdb_data_chunk chunk) {
-  std::vector<table::ColumnOut> columns;
-  mine.validity.resize(scan.outputs.size());
-  for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
-    const OutputColumn& output = scan.outputs[i];
-    if (output.from != OutputColumn::From::kSource) continue;
-    columns.emplace_back(api.vector_get_data(api.data_chunk_get_vector(chunk, i)),
-                         mine.validity[output.source_slot].data());
-  }
-  while (true) {
-    if (mine.cursor == nullptr) {
-      ASSIGN_OR_RETURN(const bool found, NextPart(scan, mine));
-      if (!found) return std::size_t{0};
-    }
-    for (auto& words : mine.validity) words.fill(~std::uint64_t{0});
-    ASSIGN_OR_RETURN(const std::size_t count, mine.cursor->Next(columns));
-    if (count > 0) return count;
-    mine.cursor.reset();
-  }
-}
-
 void Scan(duckdb_function_info info, duckdb_data_chunk chunk) {
   const DuckDb& api = LoadedDuckDb();
   auto& scan = *static_cast<ScanState*>(api.function_get_init_data(info));
   auto& mine = *static_cast<ThreadState*>(api.function_get_local_init_data(info));
   const Result<std::size_t> count = FillChunk(api, scan, mine, chunk);
-  if (!count.ok()) {
-    const Error& error = count.error();
-    const std::string text =
-        scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
-    api.function_set_error(info, text.c_str());
-    return;
-  }
-  PutBatch(api, scan, mine, chunk, *count);
+  if (count.ok()) return PutBatch(api, scan, mine, chunk, *count);
+  const Error& error = count.error();
+  const std::string text = scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
+  api.function_set_error(info, text.c_str());
 }
 
 // `system` is a catalog of DuckDB's own, so a schema of that name would be ambiguous. It has no
@@ -319,37 +194,6 @@ duckdb_type EngineType(Type type) {
   }
   return DUCKDB_TYPE_INVALID;
 }
-
-void Scope::Warn(std::string warning) {
-  const std::lock_guard lock(mutex_);
-  warnings_.push_back(std::move(warning));
-}
-
-std::vector<std::string> Scope::TakeWarnings() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(warnings_, {});
-}
-
-void ScanCatalog::Add(std::shared_ptr<table::Source> source) {
-  std::string name(source->table().name);
-  sources_[std::move(name)] = std::move(source);
-}
-
-void ScanCatalog::Remove(std::string_view table) {
-  if (const auto found = sources_.find(table); found != sources_.end()) sources_.erase(found);
-}
-
-std::shared_ptr<table::Source> ScanCatalog::Find(std::string_view table) const {
-  const auto found = sources_.find(table);
-  return found == sources_.end() ? nullptr : found->second;
-}
-
-void ScanCatalog::Enter(std::shared_ptr<Scope> scope) {
-  scope_ = std::move(scope);
-  by_last_name_.clear();
-}
-
-void ScanCatalog::Leave() { scope_.reset(); }
 
 Result<void> RegisterScan(const DuckDb& api, duckdb_database database, duckdb_connection connection,
                           ScanCatalog& catalog) {
