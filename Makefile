@@ -90,7 +90,7 @@ asan: deps ## C++ tests under the address and undefined-behaviour sanitizers
 tsan: deps ## C++ tests under the thread sanitizer
 	@tools/install_deps.sh clang
 	@$(call compile,tsan,cpp_tests)
-	@ctest --test-dir build/tsan --output-on-failure
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp ctest --test-dir build/tsan --output-on-failure
 
 .PHONY: fuzz
 fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks one stays in build/fuzz

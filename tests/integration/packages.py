@@ -53,8 +53,9 @@ class Venv:
 
     def install(self, wheel: Path) -> None:
         if self.unpacked:
+            # Not --target, with which pip leaves out what a wheel has in lib/.
             command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
-            subprocess.run([*command, "--target", str(self.folder), str(wheel)], check=True)
+            subprocess.run([*command, "--prefix", str(self.folder), str(wheel)], check=True)
         else:
             self.pip("install", "--no-index", str(wheel))
 
@@ -64,8 +65,9 @@ class Venv:
     def run(self, code: str, **environment: str) -> str:
         """What a program in this environment prints; its .pth files are read before."""
         if self.unpacked:
-            environment["PYTHONPATH"] = str(self.folder)
-            code = f"import site; site.addsitedir({str(self.folder)!r})\n{code}"
+            packages = str(next(self.folder.glob("lib/python*/site-packages")))
+            environment["PYTHONPATH"] = packages
+            code = f"import site; site.addsitedir({packages!r})\n{code}"
         done = subprocess.run(
             [str(self.python), "-c", code],
             env=harness.clean_environment(**environment),

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ class StandIn : public testing::Test {
     ASSERT_NE(library_, nullptr) << dlerror();
   }
   void TearDown() override {
-    EXPECT_EQ(Get<int>("stand_in_open"), 0) << "nvmlInit and nvmlShutdown come in pairs";
+    EXPECT_EQ(Get<std::atomic<int>>("stand_in_open"), 0) << "nvmlInit and nvmlShutdown come in pairs";
     dlclose(library_);
   }
   template <typename T>
@@ -102,7 +103,7 @@ TEST_F(StandIn, TheSamplerHasALookForTheNextTick) {
     EXPECT_NEAR(static_cast<double>(sample.time_ns), static_cast<double>(WallNs()), 10e9);
   }
   const Deadline deadline = Deadline::AfterMs(10'000);
-  while (Get<int>("stand_in_open") != 0 && !deadline.passed()) SleepUs(1000);
+  while (Get<std::atomic<int>>("stand_in_open") != 0 && !deadline.passed()) SleepUs(1000);
 }
 
 TEST(Gpus, AMissingLibraryIsNoError) {

@@ -28,7 +28,7 @@ int stand_in_has_driver = 1;
 int stand_in_lost_device = -1;
 unsigned stand_in_pid = 0;
 unsigned stand_in_processes = 2;
-int stand_in_open = 0;  // calls of nvmlInit_v2 less those of nvmlShutdown
+_Atomic int stand_in_open = 0;  // calls of nvmlInit_v2 less those of nvmlShutdown
 
 static int IndexOf(nvmlDevice_t device) { return (int)(long)device - 1; }
 
