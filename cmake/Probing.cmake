@@ -16,7 +16,10 @@ if(PROBING_SANITIZER)
   add_compile_options(-fsanitize=${PROBING_SANITIZER} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PROBING_SANITIZER})
   # Limits of address space cannot be kept with a sanitizer's shadow memory.
-  add_compile_definitions(PROBING_SANITIZED $<$<STREQUAL:${PROBING_SANITIZER},thread>:PROBING_TSAN>)
+  add_compile_definitions(PROBING_SANITIZED)
+  if(PROBING_SANITIZER STREQUAL thread)
+    add_compile_definitions(PROBING_TSAN)
+  endif()
 endif()
 
 if(CMAKE_BUILD_TYPE STREQUAL Release)
