@@ -46,7 +46,8 @@ class Exchange {
           Text(ErrorJson({Code::kUsage, "a message is an object, as in {\"code\": \"1 + 1\"}", ""})));
     }
     id_ = request_.body.value("id", Json());
-    session_ = request_.body.value("session", "");
+    const Json session = request_.body.value("session", Json());
+    if (session.is_string()) session_ = session.get<std::string>();
     streams_ = request_.body.value("stream", Json(false)) == true;
     request_.body["target"] = pid_;
     request_.query.clear();

@@ -138,6 +138,7 @@ void Evaluations::Answer(Message answer) {
 bool Evaluations::GiveUpWaiting(std::string_view reason) {
   if (!evaluator_.Abandon()) return false;
   evaluating_ = false;  // its thread waits on, for whoever comes next
+  child_output_.End();
   Answer(Message(pending_->id).Set("outcome", reason).Set("note", NoGilNote()).Set("gil", "unavailable"));
   StartNext();
   return true;

@@ -1,8 +1,7 @@
-# ruff: noqa: F821  describe.py comes before this file; Refused is session.py's, which comes after it.
-# Where the output of evaluated code goes: to whoever asked, and not to the job's stdout. That holds for what
-# Python prints, for os.write(), and for processes that the code starts. While code is evaluated some
-# functions of the job's modules do something else on the evaluating thread; for all other threads they are
-# what they were. Runs in the target. Python 3.6 syntax, built-in modules only.
+# ruff: noqa: F821  describe.py comes before this file; kept_streams is left_behind.h's.
+# Where the output of evaluated code goes: to whoever asked, and not to the job's stdout. This is about what
+# Python prints; instead.py is about what goes past it. Runs in the target. Python 3.6 syntax, built-in
+# modules only.
 import _thread
 import posix
 import sys
@@ -46,26 +45,32 @@ class Bytes(object):
 
 
 class Router(object):
-    """Stands in for sys.stdout while code is evaluated: the evaluating thread's output is
-    captured, that of all others goes where it went before."""
+    """Stands in for sys.stdout while code is evaluated: the output of its threads is captured, that of all
+    others goes where it went before."""
 
     def __init__(self, original):
         self._original = original
-        self._capture = self._owner = self._pid = None
+        self._capture = self._pid = None
+        self._threads = ()
         self._fd = -1  # for processes; −1 for none
 
-    def _begin(self, capture, fd):
+    def _begin(self, capture, fd, threads):
         self._capture, self._fd, self._pid = capture, fd, posix.getpid()
-        self._owner = _thread.get_ident()
+        self._threads = threads
+
+    def _end(self):
+        self._threads = ()  # a reference that somebody kept goes on working
+        self._capture = None
 
     def _ours(self):
         # A forked child has this object, too, and may give a thread of its own the same number.
-        return _thread.get_ident() == self._owner and posix.getpid() == self._pid
+        return _thread.get_ident() in self._threads and posix.getpid() == self._pid
 
     def write(self, text):
-        if not self._ours():
+        capture = self._capture if self._ours() else None
+        if capture is None:
             return self._original.write(text)
-        self._capture.write(text)
+        capture.write(text)
         return len(text)
 
     def flush(self):
@@ -96,8 +101,9 @@ def stand_alone(cls, names):
             setattr(cls, name, function(value.__code__, names, name))
 
 
+STAND_ALONE = {"__builtins__": __builtins__, "_thread": _thread, "posix": posix, "Bytes": Bytes}
 for each in (Bytes, Router):
-    stand_alone(each, {"__builtins__": __builtins__, "_thread": _thread, "posix": posix, "Bytes": Bytes})
+    stand_alone(each, STAND_ALONE)
 del each
 
 # print() uses sys.stdout without owning it (before Python 3.14): a router that a thread of the job may still
@@ -118,206 +124,33 @@ def router_of(name, original):
     return router
 
 
-# ── functions that do something else meanwhile ───────────────────────────────────────────────
-
-
-class Instead(object):
-    """Replaces functions of modules for one thread."""
-
-    def __init__(self):
-        self.owner = _thread.get_ident()
-        self.pid = posix.getpid()
-        self.replaced = []  # (module, name, ours, original)
-
-    def put(self, modules, name, function):
-        """function(original, *arguments) is called on this thread, the original on others."""
-        homes = [sys.modules[module] for module in modules if module in sys.modules]
-        original = next((vars(home)[name] for home in homes if name in vars(home)), None)
-        if original is None:
-            return
-        state = self
-
-        def wrapper(*args, **kwargs):
-            # A forked child is nobody's guest any more.
-            if _thread.get_ident() != state.owner or posix.getpid() != state.pid:
-                return original(*args, **kwargs)
-            return function(original, *args, **kwargs)
-
-        for home in homes:
-            if vars(home).get(name) is original:
-                setattr(home, name, wrapper)
-                self.replaced.append((home, name, wrapper, original))
-
-    def undo(self):
-        self.owner = None  # a reference that somebody kept goes on working
-        for home, name, wrapper, original in self.replaced:
-            if vars(home).get(name) is wrapper:
-                setattr(home, name, original)
-            # Imported meanwhile, with ours in it.
-            late = vars(sys.modules.get("subprocess", home))
-            if name == "fork_exec" and late.get("_fork_exec") is wrapper:
-                late["_fork_exec"] = original
-
-
-class ImportsOfSubprocess(object):
-    """Stands first in sys.meta_path and finds nothing: a subprocess module that evaluated code is the first
-    to import finds its C half as the others do."""
-
-    def __init__(self, instead, fork_exec):
-        self.instead = instead
-        self.fork_exec = fork_exec
-
-    def find_spec(self, name, path=None, target=None):
-        if name == "subprocess" and _thread.get_ident() == self.instead.owner:
-            __import__("_posixsubprocess")
-            self.instead.put(("_posixsubprocess",), "fork_exec", self.fork_exec)
-
-
-def capture_processes(instead, streams, fds):
-    """What this thread starts writes into our pipes, unless it was given something else."""
-    out, err = fds
-
-    def with_copies(start):
-        """start(out, err) with copies of ours, which the probe closes in a forked child."""
-        copies = [posix.dup(out), posix.dup(err)]
-        try:
-            return start(*copies)
-        finally:
-            for copy in copies:
-                posix.close(copy)
-
-    def fork_exec(original, *args):
-        def start(out_copy, err_copy):
-            chosen = list(args)
-            for at, own in ((9, out_copy), (11, err_copy)):  # c2pwrite and errwrite
-                places = {-1: own, 1: out_copy, 2: err_copy, out: out_copy, err: err_copy}
-                chosen[at] = places.get(chosen[at], chosen[at])
-            return original(*chosen)
-
-        return with_copies(start)
-
-    def system(original, command):
-        place = "exec 1>/proc/%d/fd/%d 2>/proc/%d/fd/%d\n" % (instead.pid, out, instead.pid, err)
-        return original(place.encode() + command if isinstance(command, bytes) else place + command)
-
-    def spawn(original, path, argv, env, **options):
-        def start(out_copy, err_copy):
-            actions = [(posix.POSIX_SPAWN_DUP2, out_copy, 1), (posix.POSIX_SPAWN_DUP2, err_copy, 2)]
-            options["file_actions"] = actions + list(options.get("file_actions") or ())
-            return original(path, argv, env, **options)
-
-        return with_copies(start)
-
-    def fork(original):
-        def start(*copies):
-            pid = original()
-            for number, copy in enumerate(copies, 1):
-                if pid == 0:
-                    posix.dup2(copy, number)
-            return pid
-
-        return with_copies(start)
-
-    def write(original, fd, data):
-        if fd not in (1, 2):
-            return original(fd, data)
-        streams[fd - 1].write(bytes(data).decode("utf-8", "replace"))
-        return len(data)
-
-    both = ("posix", "os")
-    instead.put(both, "write", write)
-    if out < 0:
-        return None
-    instead.put(both, "system", system)
-    instead.put(both, "posix_spawn", spawn)
-    instead.put(both, "posix_spawnp", spawn)
-    instead.put(both, "fork", fork)
-    if "subprocess" in sys.modules:
-        instead.put(("_posixsubprocess",), "fork_exec", fork_exec)
-        instead.put(("subprocess",), "_fork_exec", fork_exec)
-        return None
-    finder = ImportsOfSubprocess(instead, fork_exec)
-    sys.meta_path.insert(0, finder)
-    return finder
-
-
-# ── what would end the job ───────────────────────────────────────────────────────────────────
-
-ENDS = {"os": "_exit abort kill killpg", "posix": "_exit abort kill killpg", "signal": "raise_signal"}
-
-
-def guard_the_end(instead):
-    def refuse(what):
-        raise Refused(
-            "%s would end the job, and was not done. `probing repl` asks when it is typed there; "
-            "`probing eval --yes` does it" % what
-        )
-
-    def kill(original, pid, number):
-        if number != 0 and pid in (0, -1, instead.pid, -posix.getpgrp()):
-            refuse("a signal to the job's own process")
-        return original(pid, number)
-
-    def killpg(original, group, number):
-        if number != 0 and group in (0, posix.getpgrp()):
-            refuse("a signal to the job's own group of processes")
-        return original(group, number)
-
-    both = ("posix", "os")
-    instead.put(both, "_exit", lambda original, *code: refuse("os._exit()"))
-    instead.put(both, "abort", lambda original: refuse("os.abort()"))
-    instead.put(both, "kill", kill)
-    instead.put(both, "killpg", killpg)
-    instead.put(("_signal", "signal"), "raise_signal", lambda original, n: refuse("signal.raise_signal()"))
-
-
-def may_end(tree):
-    """The first thing in it that ends a process without asking Python; "" when there is none."""
-    todo = [tree]
-    while todo:
-        node = todo.pop()
-        kind = type(node).__name__
-        if kind == "Attribute" and type(node.value).__name__ == "Name":
-            if node.attr in ENDS.get(node.value.id, "").split():
-                return "%s.%s" % (node.value.id, node.attr)
-        elif kind == "ImportFrom" and node.module in ENDS:
-            for alias in node.names:
-                if alias.name in ENDS[node.module].split():
-                    return "%s.%s" % (node.module, alias.name)
-        for field in node._fields:
-            child = getattr(node, field, None)
-            todo += [
-                each for each in (child if isinstance(child, list) else [child]) if hasattr(each, "_fields")
-            ]
-    return ""
-
-
 # ── around one evaluation ────────────────────────────────────────────────────────────────────
 
-undos = []  # functions
+undos = []  # of the one under way: functions
 
 
 def install(streams, chosen):
+    """What has to be undone is noted before it is done: an interrupt may come at any line."""
     fds = [int(chosen.get(name, "-1")) for name in ("out_fd", "err_fd")]
+    threads = {_thread.get_ident()}
     mine = []
-    for name, capture, fd in zip(("stdout", "stderr"), streams, fds):
-        router = router_of(name, getattr(sys, name))
-        router._begin(capture, fd)
-        mine.append((name, router))
-        setattr(sys, name, router)
 
     def put_back():
         for name, router in mine:
-            router._owner = router._capture = None  # a reference that somebody kept goes on working
+            router._end()
             if getattr(sys, name) is router:
                 setattr(sys, name, router._original)
 
     undos.append(put_back)
-    instead = Instead()
+    for name, capture, fd in zip(("stdout", "stderr"), streams, fds):
+        router = router_of(name, getattr(sys, name))
+        mine.append((name, router))
+        router._begin(capture, fd, threads)
+        setattr(sys, name, router)
+    instead = Instead(threads)
     undos.append(instead.undo)
-    finder = capture_processes(instead, streams, fds)
-    if finder is not None:
-        undos.append(lambda: finder in sys.meta_path and sys.meta_path.remove(finder))
+    capture_threads(instead)
+    capture_processes(instead, streams, fds)
     if chosen.get("confirmed") != "1":
         guard_the_end(instead)
 

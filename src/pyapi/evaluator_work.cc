@@ -3,10 +3,12 @@
 #include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/guard_source.h"
 #include "pyapi/heap.h"
 #include "pyapi/heap_source.h"
 #include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
+#include "pyapi/instead_source.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/live_collectives_source.h"
 #include "pyapi/live_leaks_source.h"
@@ -73,8 +75,9 @@ bool Evaluator::PrepareHelpers() {
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
   OfferLeftBehind(*api_, names);
   for (const char* source :
-       {kDescribeSource, kCaptureSource, kEvaluateSource, kHeapSource, kLiveSource, kLiveTorchSource,
-        kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource, kSessionSource}) {
+       {kDescribeSource, kCaptureSource, kInsteadSource, kGuardSource, kEvaluateSource, kHeapSource,
+        kLiveSource, kLiveTorchSource, kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource,
+        kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);

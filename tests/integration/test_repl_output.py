@@ -25,6 +25,11 @@ WAYS = (
     "_ = subprocess.call('echo mine >&2', shell=True)",
     "_ = subprocess.call(['echo', 'mine'], stdout=sys.stdout)",
     "_ = os.popen('echo mine >&2').close()",
+    "_ = os.waitpid(os.fork() or [os.write(1, b'mine\\n'), vars(os)['_exit'](0)], 0)",
+    "_ = os.waitpid(os.posix_spawn('/bin/echo', ['echo', 'mine'], {}), 0) if hasattr(os, 'posix_spawn') "
+    "else print('mine')",
+    "import threading; t = threading.Thread(target=print, args=('mine',)); t.start(); t.join()",
+    "t = threading.Thread(target=os.write, args=(1, b'mine\\n')); t.start(); t.join()",
 )
 
 
@@ -80,6 +85,24 @@ def test_functions_of_the_job_are_as_before(probing: Cli, target: StartTarget) -
     probing("-t", job.pid, "eval", thread).expect(0)
     kinds = "('builtin_function_or_method', 'builtin_function_or_method')\n"
     wait_until(lambda: probing("-t", job.pid, "eval", "seen").stdout == kinds, 10, "put back")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_nothing_is_foreign_in_the_job_after_eject(
+    probing: Cli, target: StartTarget, terminal: Callable[..., Terminal], tmp_path: Path, python: str
+) -> None:
+    """Also when code is evaluated in that moment."""
+    job = start(probing, target, python=python)
+    begun = tmp_path / "begun"
+    session = terminal(PROMPT, "-t", job.pid, "repl")
+    session.send(f"open({str(begun)!r}, 'w').close() or [print(i) for i in iter(int, 1)]\r")
+    wait_until(begun.exists, 20, "it is evaluated")
+    wait_until(lambda: job.report()["foreign"] > 0, 20, "the job can see it")
+    probing("-t", job.pid, "eject").expect(0)
+    wait_until(lambda: job.report()["foreign"] == 0, 20, "all is the job's own again")
+    if not python.endswith("t"):  # without a GIL nothing tells when the last thread has left our code
+        assert "libprobing" not in Path(f"/proc/{job.pid}/maps").read_text()
+    job.expect_progress()
 
 
 def test_output_comes_while_the_code_runs(
