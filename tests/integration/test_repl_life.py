@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import BIN, Cli, Target, daemons, wait_until
+from harness import BIN, Cli, Target, daemons, has_ended, wait_until
 from terminal import PROMPT, Terminal
 from users import free_port
 
@@ -26,7 +26,7 @@ def busy(probing: Cli, target: StartTarget) -> Target:
 def kill_daemon() -> None:
     for pid in daemons([BIN]):
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not daemons([BIN]), 10, "it is gone")
+        wait_until(lambda pid=pid: has_ended(pid), 10, "it is gone, and its sockets")
 
 
 def test_ten_sessions_at_once(busy: Target, repl: OpenRepl) -> None:
