@@ -133,7 +133,8 @@ Result<int> AskPoints(const Invocation& invocation, const std::string& what, con
                                                     {"code", what},
                                                     {"op", "log"},
                                                     {"arguments", arguments},
-                                                    {"timeout", kPointSeconds}},
+                                                    {"timeout", kPointSeconds},
+                                                    {"gil_timeout", kGilSeconds}},
                                                    Patience::kEndless));
   return PrintEvaluation(answer);
 }

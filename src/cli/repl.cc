@@ -51,7 +51,7 @@ class Repl {
       Handle(std::move(input.text));
     }
     if (!keep_) (void)Ask("close", "", kCompletionSeconds);
-    return last_code_;
+    return prompt_.interactive() ? 0 : last_code_;  // a person has seen it
   }
 
  private:

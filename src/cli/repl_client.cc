@@ -1,13 +1,9 @@
 #include "cli/repl_client.h"
 
+#include "cli/evaluation.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
-namespace {
-
-constexpr double kGilSeconds = 5;  // then the user is told who holds it
-
-}  // namespace
 
 ReplClient::ReplClient(pid_t target, std::string session, bool ipython)
     : target_(target), session_(std::move(session)), ipython_(ipython) {}

@@ -115,13 +115,22 @@ def test_an_evaluation_that_waits_for_another_can_be_given_up(
     assert not surprise.exists()
 
 
-def test_every_line_says_that_the_gil_does_not_come(probing: Cli, target: StartTarget) -> None:
-    """The second one, too, though the thread of the first still waits."""
+def test_every_command_says_that_the_gil_does_not_come(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    """The later ones, too, though the thread of the first still waits."""
     stuck = target("gil_held")
     wait_until(lambda: stuck.report()["held"], 30, "the GIL is taken")
     probing("-t", stuck.pid, "inject").expect(0)
-    for _ in range(2):
-        answer = probing("-t", stuck.pid, "eval", "--timeout", "1", "1 + 1")
+    (tmp_path / "check.py").write_text("print(1)")
+    commands = [
+        ("eval", "--timeout", 1, "1 + 1"),
+        ("script", tmp_path / "check.py", "--timeout", 1),
+        ("debug", "points"),
+        ("debug",),
+    ]
+    for command in commands:
+        answer = probing("-t", stuck.pid, *command, stdin="")
         assert answer.code == 5, answer
         assert "holds the GIL" in answer.stderr
         assert "nothing was evaluated" in answer.stderr
