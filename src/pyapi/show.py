@@ -18,7 +18,7 @@ def show(value):
         return show_tensor(value)
     if type(value) in (list, tuple) and 0 < len(value) <= 100 and any(is_tensor(item) for item in value):
         inner = ",\n ".join(show_tensor(item) if is_tensor(item) else repr(item) for item in value)
-        return "[%s]" % inner if type(value) is list else "(%s)" % inner
+        return "[%s]" % inner if type(value) is list else "(%s%s)" % (inner, "," if len(value) == 1 else "")
     return repr(value)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import BIN, TARGETS, Cli, Target, clean_environment, pythons, version_of, wait_until
+from harness import BIN, ROOT, TARGETS, Cli, Target, clean_environment, pythons, version_of, wait_until
 from terminal import Terminal
 
 StartTarget = Callable[..., Target]
@@ -58,6 +58,32 @@ def test_a_training_loop_is_paused_changed_and_goes_on(
     assert session.wait() == 0
     wait_until(lambda: job.report()["rate"] == 500, 10, "the run goes on with the changed rate")
     job.expect_progress("steps")
+
+
+def test_the_learning_rate_of_a_torch_optimizer_is_changed(
+    probing: Cli, target: StartTarget, debug: Start
+) -> None:
+    python = ROOT / "build/torch-venv/bin/python"
+    if not python.exists():
+        pytest.skip("needs torch in build/torch-venv (1 GB)")
+    job = target("torch_train", 1, python=str(python))
+    probing("-t", job.pid, "inject").expect(0)
+    session = debug(job)
+    session.ask("break step", PROMPT)
+    session.ask("continue", r"breakpoint 1.*in step\(\)")
+    session.expect(PROMPT)
+    session.ask("print model[0].weight", r"tensor\(shape=\[8, 3, 3, 3\].*requires_grad=True, min=")
+    session.ask("next", r"in step\(\)")
+    session.expect(PROMPT)
+    session.ask("next", r"loss\.backward\(\)")
+    session.expect(PROMPT)
+    session.ask("print loss", r"tensor\(\d+\.\d+, grad_fn=")
+    session.ask("optimizer.param_groups[0]['lr'] = 0.5", PROMPT)
+    session.ask("detach", "goes on")
+    assert session.wait() == 0
+    job.expect_progress("steps")
+    rate = "optimizer.param_groups[0]['lr']"
+    assert probing("-t", job.pid, "eval", rate).expect(0).stdout == "0.5\n"
 
 
 @pytest.mark.parametrize("python", VERSIONS)

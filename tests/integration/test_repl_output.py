@@ -105,6 +105,33 @@ def test_nothing_is_foreign_in_the_job_after_eject(
     job.expect_progress()
 
 
+@pytest.mark.parametrize("python", VERSIONS)
+def test_a_thread_that_was_started_outlives_the_probe(probing: Cli, target: StartTarget, python: str) -> None:
+    """It prints at the prompt while its line is evaluated, and then belongs to the job."""
+    job = start(probing, target, python=python)
+    lines = (
+        "import __main__, threading, time; go_on = threading.Event(); __main__.thread_loops = 0",
+        "def loop():",
+        "    print('mine'); go_on.set()",
+        "    while True: print('job thread'); __main__.thread_loops += 1; time.sleep(0.05)",
+        "",
+        "threading.Thread(target=loop, daemon=True).start(); _ = go_on.wait()",
+    )
+    printed = probing("-t", job.pid, "repl", stdin="\n".join(lines) + "\n").expect(0).stdout
+    assert printed.startswith("mine\n")
+    probing("-t", job.pid, "eject").expect(0)
+    if not python.endswith("t"):
+        assert "libprobing" not in Path(f"/proc/{job.pid}/maps").read_text()
+    probing("-t", job.pid, "inject").expect(0)
+    loops = [int(probing("-t", job.pid, "eval", "thread_loops").expect(0).stdout)]
+    wait_until(
+        lambda: int(probing("-t", job.pid, "eval", "thread_loops").stdout) > loops[0], 10, "it goes on"
+    )
+    lines_of_job = output_of(job)
+    assert "job thread" in lines_of_job
+    assert "mine" not in lines_of_job
+
+
 def test_output_comes_while_the_code_runs(
     probing: Cli, target: StartTarget, repl: OpenRepl, tmp_path: Path
 ) -> None:
