@@ -74,10 +74,9 @@ bool Evaluator::PrepareHelpers() {
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
   OfferLeftBehind(*api_, names);
-  for (const char* source :
-       {kDescribeSource, kCaptureSource, kInsteadSource, kGuardSource, kEvaluateSource, kHeapSource,
-        kLiveSource, kLiveTorchSource, kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource,
-        kSessionSource}) {
+  for (const char* source : {kDescribeSource, kCaptureSource, kInsteadSource, kGuardSource, kEvaluateSource,
+                             kHeapSource, kLiveSource, kLiveTorchSource, kHoldersSource, kLiveLeaksSource,
+                             kLiveCollectivesSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
