@@ -5,8 +5,11 @@
 
 The job is a busy Python loop that never sleeps. A person's side is measured in a real pseudo-terminal: the
 first prompt of `probing repl`, a completion, a line. A line that runs 100,000 times a second is watched with
-`--rate 100`, in turns with not being watched (A, B, A, B, …); the job itself measures how long it takes, and
-how long the same code takes in a function nobody watches. Writes JSON to bench/results/.
+`--rate 100`, in turns with not being watched (A, B, A, B, … A); the job itself measures the CPU time that its
+thread takes for it, and for the same code in a function nobody watches. B is compared with the A before and
+the A after it. For the watched line, the machine's own ups and downs are taken out by what the other function
+took in the same slice. For the unwatched code they cannot be, so A is compared with the next A as well: what
+differs there is the machine. Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
@@ -95,45 +98,59 @@ def talk(probing: harness.Cli, runs: int) -> list[dict[str, Any]]:
     ]
 
 
-def slice_of(job: harness.Target) -> tuple[float, float]:
-    """µs that a loop of each function took in the next slice."""
+Slice = tuple[float, float]  # µs that a loop of the watched function took, and one of the other
+
+
+def slice_of(job: harness.Target) -> Slice:
     before = job.report()
     time.sleep(SLICE_S)
     after = job.report()
     loops = max(1, after["loops"] - before["loops"])
-    return tuple((after[k] - before[k]) / loops / 1000 for k in ("watched_ns", "unwatched_ns"))
+    watched, unwatched = ((after[k] - before[k]) / loops / 1000 for k in ("watched_ns", "unwatched_ns"))
+    return watched, unwatched
+
+
+def slices(probing: harness.Cli, job: harness.Target, pairs: int) -> tuple[list[Slice], list[Slice]]:
+    """Without a point, and with one between each two of those."""
+    source = (harness.TARGETS / "target_hot.py").read_text().splitlines()
+    line = 1 + next(i for i, text in enumerate(source) if "# the line" in text)
+    plain, with_point = [slice_of(job)], []
+    for _ in range(pairs):
+        probing("-t", job.pid, "debug", "log", f"target_hot.py:{line}", "total", "--rate", 100).expect(0)
+        time.sleep(0.05)  # calls that were under way are over
+        with_point.append(slice_of(job))
+        probing("-t", job.pid, "debug", "remove", "all").expect(0)
+        time.sleep(0.05)
+        plain.append(slice_of(job))
+    return plain, with_point
 
 
 def watching(probing: harness.Cli, python: str, pairs: int) -> list[dict[str, Any]]:
     job = start("hot", harness.pythons()[python])
-    source = (harness.TARGETS / "target_hot.py").read_text().splitlines()
-    line = 1 + next(i for i, text in enumerate(source) if "# the line" in text)
-    watched, unwatched, per_second = [], [], []
     try:
         probing("-t", job.pid, "inject").expect(0)
-        place = f"target_hot.py:{line}"
-        for _ in range(pairs):
-            plain = slice_of(job)
-            probing("-t", job.pid, "debug", "log", place, "total", "--rate", 100).expect(0)
-            time.sleep(0.05)  # calls that were under way are over
-            with_point = slice_of(job)
-            probing("-t", job.pid, "debug", "remove", "all").expect(0)
-            time.sleep(0.05)
-            watched.append(100 * (with_point[0] / plain[0] - 1))
-            unwatched.append(100 * (with_point[1] / plain[1] - 1))
-            per_second.append(1000 / plain[0] * 1e6)
+        plain, with_point = slices(probing, job, pairs)
         counted = "SELECT count(*) AS n FROM python.logpoints"
         rows_per_second = harness.rows(probing, counted, job.pid)[0]["n"] / (pairs * (SLICE_S + 0.05))
     finally:
         job.kill()
-    noise = statistics.quantiles(unwatched, n=4)
-    print(
-        f"Python {python}: the line runs {statistics.median(per_second):,.0f}/s, "
-        f"{rows_per_second:.0f} rows/s; quartiles of the unwatched code {noise[0]:+.2f} % … {noise[2]:+.2f} %"
-    )
+    watched, unwatched, control = [], [], []
+    for before, now, after in zip(plain, with_point, plain[1:], strict=False):
+        base = [(one + other) / 2 for one, other in zip(before, after, strict=True)]
+        watched.append(100 * ((now[0] / now[1]) / (base[0] / base[1]) - 1))
+        unwatched.append(100 * (now[1] / base[1] - 1))
+        control.append(100 * (after[1] / before[1] - 1))
+    per_second = 1000 / statistics.median(one[0] for one in plain) * 1e6
+    print(f"Python {python}: the line runs {per_second:,.0f}/s of CPU time, {rows_per_second:.0f} rows/s")
+    spread = {}
+    for what, values in (("watched", watched), ("unwatched", unwatched), ("nothing changed", control)):
+        low, _, high = spread[what] = [round(each, 2) for each in statistics.quantiles(values, n=4)]
+        print(f"    quartiles, {what:16} {low:+.2f} % … {high:+.2f} %")
     return [
-        row(f"a watched line, --rate 100, Python {python}", statistics.median(watched), "%", 3),
-        row(f"the same code unwatched, Python {python}", statistics.median(unwatched), "%", 0.5),
+        row(f"a watched line, --rate 100, Python {python}", statistics.median(watched), "%", 3)
+        | {"quartiles": spread["watched"]},
+        row(f"the same code unwatched, Python {python}", statistics.median(unwatched), "%", 0.5)
+        | {"quartiles": spread["unwatched"], "of_the_machine": spread["nothing changed"]},
     ]
 
 

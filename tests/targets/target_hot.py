@@ -8,6 +8,8 @@ import time
 from report import Report
 
 ROUNDS = 1000
+# What others take of the machine meanwhile is not our cost.
+clock = getattr(time, "thread_time", time.perf_counter)
 
 
 def work(numbers):
@@ -33,10 +35,10 @@ def numbers_for(seconds):
     count = 100
     while True:
         numbers = list(range(count))
-        begun = time.perf_counter()
+        begun = clock()
         for _ in range(100):
             work(numbers)
-        if (time.perf_counter() - begun) / 100 >= seconds:
+        if (clock() - begun) / 100 >= seconds:
             return numbers
         count += 20
 
@@ -47,12 +49,12 @@ report.ready()
 spent = [0.0, 0.0]
 loops = 0
 while True:
-    begun = time.perf_counter()
+    begun = clock()
     watched(numbers)
-    middle = time.perf_counter()
+    middle = clock()
     unwatched(numbers)
     spent[0] += middle - begun
-    spent[1] += time.perf_counter() - middle
+    spent[1] += clock() - middle
     loops += 1
     report["watched_ns"] = int(spent[0] * 1e9)
     report["unwatched_ns"] = int(spent[1] * 1e9)
