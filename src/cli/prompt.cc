@@ -219,12 +219,14 @@ std::optional<std::string> Prompt::ReadPlainLine() {
 Result<Json> Prompt::WaitFor(Background::Work work, const std::function<void()>& interrupt) {
   Background background(std::move(work));
   bool listening = interactive();
+  bool interrupted = false;
   std::string typed;
   while (true) {
     std::array<pollfd, 2> ready{pollfd{background.fd(), POLLIN, 0},
                                 pollfd{listening ? STDIN_FILENO : -1, POLLIN, 0}};
     const int n = poll(ready.data(), ready.size(), options_.idle ? kIdleMs : -1);
     if (n == 0 && options_.idle) (void)options_.idle();
+    if (n == 0 && interrupted) interrupt();  // the first may have overtaken what it was meant for
     if (ready[1].revents != 0) {
       const std::string bytes = ReadSome(STDIN_FILENO);
       listening = !bytes.empty();
@@ -235,6 +237,7 @@ Result<Json> Prompt::WaitFor(Background::Work work, const std::function<void()>&
         typed.clear();
         Show("^C\n");
         interrupt();
+        interrupted = true;
       }
     }
     if (ready[0].revents != 0) {
