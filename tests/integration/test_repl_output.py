@@ -132,6 +132,18 @@ def test_a_thread_that_was_started_outlives_the_probe(probing: Cli, target: Star
     assert "mine" not in lines_of_job
 
 
+@pytest.mark.parametrize("python", VERSIONS)
+def test_an_evaluation_imports_nothing_by_itself(probing: Cli, target: StartTarget, python: str) -> None:
+    job = target("writes", python=python)
+    job.expect_progress()
+    before = job.report()["modules"]
+    probing("-t", job.pid, "inject").expect(0)
+    probing("-t", job.pid, "eval", "1").expect(0)
+    probing("-t", job.pid, "repl", stdin="1\n%frames\nnumber?\n").expect(0)
+    job.expect_progress()
+    assert job.report()["modules"] == before > 0
+
+
 def test_output_comes_while_the_code_runs(
     probing: Cli, target: StartTarget, repl: OpenRepl, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ def own():
     return found + [sys.stdout, sys.stderr, sys.gettrace()] + list(sys.meta_path)
 
 
-report = Report("loops", "foreign")
+report = Report("loops", "foreign", "modules")
 at_first = own()
 report.ready()
 number = 0
@@ -27,5 +27,6 @@ while True:
     now = own()
     same = [one is another for one, another in zip(now, at_first)]
     report["foreign"] = same.count(False) + abs(len(now) - len(at_first))
+    report["modules"] = sum(name not in sys.builtin_module_names for name in sys.modules)
     report["loops"] = number
     time.sleep(0.02)  # nobody may read what it prints for a minute
