@@ -27,6 +27,6 @@ while True:
     now = own()
     same = [one is another for one, another in zip(now, at_first)]
     report["foreign"] = same.count(False) + abs(len(now) - len(at_first))
-    report["modules"] = sum(name not in sys.builtin_module_names for name in sys.modules)
+    report["modules"] = sum(name not in sys.builtin_module_names for name in list(sys.modules))
     report["loops"] = number
     time.sleep(0.02)  # nobody may read what it prints for a minute
