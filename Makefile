@@ -43,6 +43,7 @@ bench: build ## What we promise about cost, measured beside other tools
 	@cmake --build build/release --target ring_bench
 	@$(VENV)/python bench/query.py
 	@$(VENV)/python bench/server.py
+	@$(VENV)/python bench/talk.py
 	@$(VENV)/python bench/start_hook.py
 
 .PHONY: bench-torch

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "cli/channel.h"
 #include "cli/installation.h"
 #include "cli/output.h"
+#include "cli/web_socket.h"
 #include "wire/contract.h"
 #include "wire/rendezvous.h"
 
@@ -129,13 +131,17 @@ Result<HttpAnswer> ReadAnswer(Channel& channel, Patience patience) {
   return answer;
 }
 
-Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const std::string& path,
-                            const std::string& body, Patience patience) {
+std::string RequestHead(const std::string& method, const std::string& path) {
   const std::string host = Remote() && Remote()->address ? Remote()->address->ToText() : "localhost";
   std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n";
   if (const char* token = std::getenv("PROBING_TOKEN"); Remote() && token != nullptr && *token != '\0')
     request += std::string("Authorization: Bearer ") + token + "\r\n";
-  request += std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
+  return request + std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
+}
+
+Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const std::string& path,
+                            const std::string& body, Patience patience) {
+  std::string request = RequestHead(method, path);
   request +=
       "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   RETURN_IF_ERROR(channel.Write(request));
@@ -205,6 +211,30 @@ Result<std::string> GetBytes(const std::string& path, Patience patience) {
 
 Result<std::string> PostForBytes(const std::string& path, const Json& body, Patience patience) {
   return Fetch("POST", path, Encode(body), patience);
+}
+
+Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
+  // Replaces a daemon of another version, and says what is wrong where there is something.
+  ASSIGN_OR_RETURN(const Json health, GetFromDaemon(std::string(wire::kHealthRoute)));
+  ASSIGN_OR_RETURN(Channel channel, ConnectOrStart());
+  // The key is to tell answers of a cache from ours; there is none between us and probingd.
+  RETURN_IF_ERROR(channel.Write(RequestHead("GET", path) +
+                                "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                "Sec-WebSocket-Key: cHJvYmluZy1yZXBsLS0xMg==\r\n\r\n"));
+  const std::optional<Deadline> deadline = Deadline::AfterMs(kAnswerTimeoutMs);
+  std::string buffer;
+  std::size_t end = 0;
+  while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
+    RETURN_IF_ERROR(channel.Read(buffer, deadline));
+  if (!buffer.starts_with("HTTP/1.1 101 ")) {
+    const Json json = Json::parse(buffer.substr(end + 4), nullptr, false);
+    const auto error = json.is_object() ? json.find("error") : json.end();
+    if (error == json.end())
+      return Error{Code::kFailed, "probingd opens no conversation", buffer.substr(0, 12)};
+    return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
+                 error->value("hint", "")};
+  }
+  return std::make_shared<WebSocket>(std::move(channel), buffer.substr(end + 4));
 }
 
 void UseDaemonAt(Endpoint endpoint) { Remote() = std::move(endpoint); }

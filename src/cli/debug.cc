@@ -27,6 +27,7 @@ class DebugSession {
   explicit DebugSession(const Invocation& invocation)
       : client_(*invocation.target),
         thread_(invocation.Get("--thread")),
+        post_mortem_(invocation.Has("--post-mortem")),
         prompt_({.history_file = "debug_history", .complete = nullptr, .idle = [this] {
                    (void)client_.Beat();
                    return std::string();
@@ -34,10 +35,14 @@ class DebugSession {
 
   Result<int> Run() {
     ASSIGN_OR_RETURN(seen_, client_.Beat());
-    ASSIGN_OR_RETURN(const DebugClient::Answer attached, client_.Ask("attach " + thread_));
-    if (attached.refused)
-      return Error{Code::kFailed, TrimmedEnd(attached.text), "try again when it has left"};
-    State state = State::kRunning;
+    ASSIGN_OR_RETURN(const DebugClient::Answer attached,
+                     client_.Ask(post_mortem_ ? "postmortem" : "attach " + thread_));
+    if (attached.refused) {
+      return Error{Code::kFailed, TrimmedEnd(attached.text),
+                   post_mortem_ ? "" : "try again when it has left"};
+    }
+    Print(attached.text);
+    State state = attached.state;
     while (state != State::kOff) {
       if (state == State::kRunning) {
         ASSIGN_OR_RETURN(state, AwaitStop());
@@ -48,7 +53,7 @@ class DebugSession {
       const bool leaves = input.kind == Prompt::Input::Kind::kEnd;
       ASSIGN_OR_RETURN(state, Tell(leaves ? "detach" : input.text));
     }
-    PrintAside("the thread goes on\n");
+    if (!post_mortem_) PrintAside("the thread goes on\n");
     return 0;
   }
 
@@ -114,6 +119,7 @@ class DebugSession {
 
   const DebugClient client_;
   const std::string thread_;
+  const bool post_mortem_;
   Prompt prompt_;
   std::int64_t seen_ = 0;
   std::string last_;
@@ -127,7 +133,8 @@ Result<int> AskPoints(const Invocation& invocation, const std::string& what, con
                                                     {"code", what},
                                                     {"op", "log"},
                                                     {"arguments", arguments},
-                                                    {"timeout", kPointSeconds}},
+                                                    {"timeout", kPointSeconds},
+                                                    {"gil_timeout", kGilSeconds}},
                                                    Patience::kEndless));
   return PrintEvaluation(answer);
 }
@@ -191,6 +198,7 @@ Command DebugCommand() {
           .arguments = Arguments::kMany,
           .options = {{"WHAT", "", "log FILE:LINE EXPR…, watch FUNC, trace FUNC, points, remove NUMBER|all"},
                       {"--thread", "TID", "the thread to pause (default: the main one)"},
+                      {"--post-mortem", "", "look at the last unhandled exception instead"},
                       {"--inject", "", "put a probe into the process first"},
                       {"--dap", "PORT", "serve the Debug Adapter Protocol on this port of localhost; 0: any"},
                       {"--if", "COND", "record only when this is true"},

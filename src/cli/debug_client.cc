@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/evaluation.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
 namespace {
 
 constexpr double kWordSeconds = 60;
-constexpr double kGilSeconds = 5;
 
 DebugClient::State StateOf(std::string_view word) {
   if (word == "@paused") return DebugClient::State::kPaused;

@@ -18,6 +18,7 @@ Result<int> Run(const Invocation& invocation) {
   if (invocation.Has("--timeout")) {
     ASSIGN_OR_RETURN(request["timeout"], invocation.GetNumber("--timeout", 0));
   }
+  if (invocation.Has("--yes")) request["confirmed"] = "1";
   // The probe keeps the time. ^C ends this command, which probingd takes as a cancellation.
   ASSIGN_OR_RETURN(const Json answer,
                    PostToDaemon(std::string(wire::kEvalRoute), request, Patience::kEndless));
@@ -42,6 +43,7 @@ Command EvalCommand() {
                       {"--thread", "TID", "with the names of a frame of this thread (default: the main one)"},
                       {"--frame", "N", "which of its frames; 0, the default, is the innermost"},
                       {"--timeout", "SECONDS", "give up after this long (default: probing.eval.timeout)"},
+                      {"--yes", "", "also what ends the job, as os._exit() does"},
                       {"--json", "", "print JSON"}},
           .run = Run};
 }

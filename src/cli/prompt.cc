@@ -133,6 +133,7 @@ Prompt::Input Prompt::ReadKeys() {
   std::optional<Background> completion;
   std::string asked;
   std::string bytes;
+  bool changed = true;
   while (true) {
     const LineEditor::Event event = editor_.Feed(bytes);
     bytes.clear();
@@ -155,13 +156,18 @@ Prompt::Input Prompt::ReadKeys() {
       case LineEditor::Event::kNone:
         break;
     }
-    Show(editor_.Render(TerminalWidth()));
+    if (changed) Show(editor_.Render(TerminalWidth()));
+    changed = true;
     std::array<pollfd, 2> ready{pollfd{STDIN_FILENO, POLLIN, 0},
                                 pollfd{completion ? completion->fd() : -1, POLLIN, 0}};
     const int n = poll(ready.data(), ready.size(), options_.idle ? kIdleMs : -1);
     if (n == 0) {
       const std::string news = options_.idle();
-      if (!news.empty()) Show("\r\x1b[J" + news);
+      changed = !news.empty();
+      if (changed) {
+        Show("\r\x1b[J" + news);
+        editor_.ForgetScreen();
+      }
     }
     if (ready[1].revents != 0) {
       const Result<Json> answer = completion->Take();
@@ -213,12 +219,14 @@ std::optional<std::string> Prompt::ReadPlainLine() {
 Result<Json> Prompt::WaitFor(Background::Work work, const std::function<void()>& interrupt) {
   Background background(std::move(work));
   bool listening = interactive();
+  bool interrupted = false;
   std::string typed;
   while (true) {
     std::array<pollfd, 2> ready{pollfd{background.fd(), POLLIN, 0},
                                 pollfd{listening ? STDIN_FILENO : -1, POLLIN, 0}};
     const int n = poll(ready.data(), ready.size(), options_.idle ? kIdleMs : -1);
     if (n == 0 && options_.idle) (void)options_.idle();
+    if (n == 0 && interrupted) interrupt();  // the first may have overtaken what it was meant for
     if (ready[1].revents != 0) {
       const std::string bytes = ReadSome(STDIN_FILENO);
       listening = !bytes.empty();
@@ -229,6 +237,7 @@ Result<Json> Prompt::WaitFor(Background::Work work, const std::function<void()>&
         typed.clear();
         Show("^C\n");
         interrupt();
+        interrupted = true;
       }
     }
     if (ready[0].revents != 0) {

@@ -10,23 +10,15 @@
 #include "cli/output.h"
 #include "cli/prompt.h"
 #include "cli/query_client.h"
-#include "wire/contract.h"
+#include "cli/repl_client.h"
 
 namespace probing::cli {
 namespace {
 
+constexpr double kHelloSeconds = 10;
 constexpr double kLineSeconds = 86400;  // ^C ends what takes too long
-constexpr double kGilSeconds = 5;       // then the user is told who holds it
 constexpr double kCompletionSeconds = 1;
 constexpr std::string_view kSql = "!sql";
-
-// What ends a process without asking Python.
-bool MayEndTheJob(std::string_view code) {
-  for (const std::string_view word : {"os._exit", "os.abort", "os.kill", "signal.raise_signal"}) {
-    if (code.find(word) != std::string_view::npos) return true;
-  }
-  return false;
-}
 
 class Repl {
  public:
@@ -35,13 +27,14 @@ class Repl {
         keep_(invocation.Has("--session")),
         session_(keep_ ? invocation.Get("--session")
                        : "repl-" + std::to_string(getpid()) + "-" + std::to_string(MonotonicNs())),
+        client_(target_, session_, invocation.Has("--ipython")),
         prompt_({.history_file = "repl_history",
                  .complete =
                      [this](const std::string& text) { return Ask("complete", text, kCompletionSeconds); },
-                 .idle = nullptr}) {}
+                 .idle = [this] { return LostConnection(); }}) {}
 
   Result<int> Run() {
-    ASSIGN_OR_RETURN(const Json hello, Ask("hello", "", kGilSeconds));
+    ASSIGN_OR_RETURN(const Json hello, Ask("hello", "", kHelloSeconds));
     if (!hello.contains("value")) return PrintEvaluation(hello);
     if (prompt_.interactive()) {
       PrintAside(hello.value("value", "") + "\n%magics lists helpers, ^C interrupts, ^D leaves\n");
@@ -58,24 +51,34 @@ class Repl {
       Handle(std::move(input.text));
     }
     if (!keep_) (void)Ask("close", "", kCompletionSeconds);
-    return last_code_;
+    return prompt_.interactive() ? 0 : last_code_;  // a person has seen it
   }
 
  private:
-  Result<Json> Ask(const char* op, const std::string& code, double seconds, bool whole = false) const {
-    return PostToDaemon(std::string(wire::kEvalRoute),
-                        {{"target", target_},
-                         {"code", code},
-                         {"op", op},
-                         {"session", session_},
-                         {"whole", whole ? "1" : "0"},
-                         {"timeout", seconds},
-                         {"gil_timeout", kGilSeconds}},
-                        Patience::kEndless);
+  Result<Json> Ask(const char* op, const std::string& code, double seconds) {
+    return client_.Ask({.op = op, .code = code, .timeout_s = seconds});
   }
 
-  void Interrupt() const {
-    (void)PostToDaemon(std::string(wire::kInterruptRoute), {{"target", target_}, {"session", session_}});
+  // What the code prints is shown while it runs.
+  Result<Json> Evaluate(const std::string& code, bool whole, bool confirmed) {
+    return prompt_.WaitFor(
+        [this, code, whole, confirmed] {
+          return client_.Ask({.op = "line",
+                              .code = code,
+                              .timeout_s = kLineSeconds,
+                              .whole = whole,
+                              .confirmed = confirmed,
+                              .on_output = [](const std::string& out, const std::string& err) {
+                                Print(out);
+                                PrintAside(err);
+                              }});
+        },
+        [this] { client_.Interrupt(); });
+  }
+
+  std::string LostConnection() {
+    if (client_.StillThere()) return "";
+    return "the connection was lost; the session's variables are kept, and the next line connects again\n";
   }
 
   void Handle(std::string text) {
@@ -85,17 +88,18 @@ class Repl {
       return Sql(text);
     }
     bool whole = false;
+    bool confirmed = false;
     while (true) {
-      if (MayEndTheJob(text) && !prompt_.Confirm("this may end the job; run it? [y/N] ")) {
-        PrintAside("not run\n");
-        last_code_ = 1;
-        return;
-      }
-      const Result<Json> answer = prompt_.WaitFor(
-          [this, text, whole] { return Ask("line", text, kLineSeconds, whole); }, [this] { Interrupt(); });
+      const Result<Json> answer = Evaluate(text, whole, confirmed);
       if (!answer.ok()) {
         last_code_ = PrintError(answer.error());
-        PrintAside("the variables of this session are kept in the target as long as its probe lives\n");
+        return;
+      }
+      if (answer->value("exception", "") == "MayEndTheJob" && !confirmed) {
+        confirmed = prompt_.Confirm("this may end the job; run it? [y/N] ");
+        if (confirmed) continue;
+        PrintAside("not run\n");
+        last_code_ = 1;
         return;
       }
       if (answer->value("exception", "") != "Incomplete") {
@@ -132,6 +136,7 @@ class Repl {
   const pid_t target_;
   const bool keep_;
   const std::string session_;
+  ReplClient client_;
   Prompt prompt_;
   int last_code_ = 0;
 };
@@ -145,7 +150,8 @@ Command ReplCommand() {
           .summary = "Python's prompt inside of a running process",
           .example = "probing -t 1234 repl",
           .target = TargetUse::kRequired,
-          .options = {{"--session", "NAME", "keep the variables under this name, or come back to them"}},
+          .options = {{"--session", "NAME", "keep the variables under this name, or come back to them"},
+                      {"--ipython", "", "use the target's IPython, which is imported there"}},
           .run = Run};
 }
 

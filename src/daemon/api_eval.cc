@@ -19,7 +19,8 @@ constexpr auto kEvalSlack = 3000ms;  // the probe's own deadline comes first: it
 constexpr double kMaxEvalSeconds = 86400;
 constexpr std::size_t kAuditedCode = 1000;
 // What an eval may say beyond its code; evaluate.py knows what it means.
-constexpr std::array kEvalFields{"op", "session", "thread", "frame", "whole", "arguments"};
+constexpr std::array kEvalFields{"op",    "session",   "thread",    "frame",
+                                 "whole", "arguments", "confirmed", "ipython"};
 
 // Stops the evaluation of a session, wherever it is; it is answered where it was asked for.
 Answer PostInterrupt(Daemon& daemon, const server::Request& request) {
@@ -57,6 +58,10 @@ Answer PostEject(Daemon& daemon, const server::Request& request) {
 }  // namespace
 
 Answer Evaluate(Daemon& daemon, const server::Request& request) {
+  return EvaluateAloud(daemon, request, nullptr);
+}
+
+Answer EvaluateAloud(Daemon& daemon, const server::Request& request, ProbeLink::OnPartial on_partial) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) co_return pid.error();
   const auto code = request.body.find("code");
@@ -82,9 +87,11 @@ Answer Evaluate(Daemon& daemon, const server::Request& request) {
   if (const auto wait = request.body.find("gil_timeout"); wait != request.body.end() && wait->is_number()) {
     message.Set("gil_timeout_ms", static_cast<std::int64_t>(wait->get<double>() * 1000));
   }
+  if (on_partial) message.Set("stream", "1");
   // When the client goes away this ends, and with it the connection: the probe takes that as
   // a cancellation of the evaluation, wherever it is in its queue.
-  const Result<wire::Message> answer = co_await AskProbe(daemon, *pid, std::move(message), patience);
+  const Result<wire::Message> answer =
+      co_await AskProbe(daemon, *pid, std::move(message), patience, std::move(on_partial));
   if (!answer.ok()) co_return answer.error();
   Json object{{"stdout", ""}, {"stderr", ""}};
   for (const auto& [key, value] : answer->fields()) {

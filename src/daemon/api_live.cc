@@ -1,13 +1,10 @@
-// Answers that go on: events for charts, a WebSocket for the REPL.
-#include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
+// Answers that go on: events for charts.
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
 
 #include "base/text.h"
-#include "daemon/api.h"
+#include "daemon/api_probe.h"
 #include "server/http_session.h"
 #include "wire/contract.h"
 
@@ -111,65 +108,6 @@ asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, const Request& reques
     }
     asio::steady_timer timer(daemon.io, std::chrono::milliseconds(static_cast<int>(*seconds * 1000)));
     co_await timer.async_wait(asio::use_awaitable);
-  }
-}
-
-// Until the client says {"interrupt": true}. Anything else meanwhile waits for its turn.
-asio::awaitable<void> Interrupted(const server::Receive& receive, std::vector<std::string>& waiting) {
-  while (true) {
-    std::optional<std::string> text = co_await receive();
-    if (!text) co_return;
-    const Json message = server::IsTooDeep(*text) ? Json() : Json::parse(*text, nullptr, false);
-    if (message.is_object() && message.value("interrupt", Json(false)) == true) co_return;
-    waiting.push_back(std::move(*text));
-  }
-}
-
-Json ErrorJson(const Error& error) { return Json::parse(server::ErrorContent(error).body, nullptr, false); }
-
-asio::awaitable<Json> EvaluateOne(Daemon& daemon, const Request& connection, pid_t pid,
-                                  const std::string& text, const server::Receive& receive,
-                                  std::vector<std::string>& waiting) {
-  Request request = connection;
-  request.body = server::IsTooDeep(text) ? Json() : Json::parse(text, nullptr, false);
-  if (!request.body.is_object()) {
-    co_return ErrorJson({Code::kUsage, "a message is an object, as in {\"code\": \"1 + 1\"}", ""});
-  }
-  const Json id = request.body.value("id", Json());
-  request.body["target"] = pid;
-  request.query.clear();
-  using namespace asio::experimental::awaitable_operators;  // NOLINT: the only way to get operator||
-  auto first = co_await (Evaluate(daemon, request) || Interrupted(receive, waiting));
-  Json answer{{"outcome", "interrupted"}, {"stdout", ""}, {"stderr", ""}};
-  if (first.index() == 0) {
-    Result<Json>& done = std::get<0>(first);
-    answer = done.ok() ? std::move(*done) : ErrorJson(done.error());
-  }
-  if (!id.is_null()) answer["id"] = id;
-  co_return answer;
-}
-
-asio::awaitable<void> Repl(Daemon& daemon, const Request& request, const server::Receive& receive,
-                           const server::Send& send) {
-  const Result<pid_t> pid = RequiredTarget(request);
-  if (!pid.ok()) {
-    (void)co_await send(ErrorJson(pid.error()).dump());
-    co_return;
-  }
-  std::vector<std::string> waiting;  // said while another one ran
-  while (true) {
-    std::string text;
-    if (!waiting.empty()) {
-      text = std::move(waiting.front());
-      waiting.erase(waiting.begin());
-    } else {
-      std::optional<std::string> received = co_await receive();
-      if (!received) co_return;
-      text = std::move(*received);
-    }
-    const Json answer = co_await EvaluateOne(daemon, request, *pid, text, receive, waiting);
-    const bool sent = co_await send(answer.dump(-1, ' ', false, Json::error_handler_t::replace));
-    if (!sent) co_return;
   }
 }
 

@@ -29,12 +29,13 @@ Result<void> CheckReachable(Daemon& daemon, pid_t pid) {
 }  // namespace
 
 asio::awaitable<Result<wire::Message>> AskProbe(Daemon& daemon, pid_t pid, wire::Message request,
-                                                std::chrono::milliseconds timeout) {
+                                                std::chrono::milliseconds timeout,
+                                                ProbeLink::OnPartial on_partial) {
   const Result<void> reachable = CheckReachable(daemon, pid);
   if (!reachable.ok()) co_return reachable.error();
   Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
   if (!link.ok()) co_return link.error();
-  co_return co_await link->Call(std::move(request), timeout);
+  co_return co_await link->Call(std::move(request), timeout, std::move(on_partial));
 }
 
 Json FieldsToJson(const wire::Message& message) {

@@ -41,10 +41,12 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
     return id;
   }
 
-  asio::awaitable<Result<wire::Message>> Call(wire::Message request, std::chrono::milliseconds timeout) {
+  asio::awaitable<Result<wire::Message>> Call(wire::Message request, std::chrono::milliseconds timeout,
+                                              OnPartial on_partial) {
     if (!socket_.is_open()) co_return kGone;
     const auto self = shared_from_this();
     Waiter waiter(*this, Send(request), timeout);
+    waiter.on_partial = std::move(on_partial);
     const auto [woken] = co_await waiter.done.async_wait(kAwait);
     if (woken && !waiter.finished) throw boost::system::system_error(woken);  // we were cancelled
     co_return std::move(waiter.answer);
@@ -78,6 +80,7 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
     std::uint32_t key;
     asio::steady_timer done;
     bool finished = false;
+    OnPartial on_partial;
     Result<wire::Message> answer = Error{Code::kTimeout, "the probe did not answer in time",
                                          "is the target stopped? `probing doctor PID` tells"};
   };
@@ -108,7 +111,9 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
       wire::Message& message = **next;
       const auto waiter = waiters_.find(message.id());
       if (waiter == waiters_.end()) continue;  // waited for too long
-      if (std::optional<Error> failure = message.failure()) {
+      if (message.Has("partial")) {
+        if (waiter->second->on_partial) waiter->second->on_partial(message);
+      } else if (std::optional<Error> failure = message.failure()) {
         waiter->second->Finish(std::move(*failure));
       } else {
         waiter->second->Finish(std::move(message));
@@ -152,8 +157,9 @@ ProbeLink::~ProbeLink() {
 }
 
 asio::awaitable<Result<wire::Message>> ProbeLink::Call(wire::Message request,
-                                                       std::chrono::milliseconds timeout) {
-  return state_->Call(std::move(request), timeout);
+                                                       std::chrono::milliseconds timeout,
+                                                       OnPartial on_partial) {
+  return state_->Call(std::move(request), timeout, std::move(on_partial));
 }
 
 void ProbeLink::OnGone(std::function<void()> callback) { state_->on_gone = std::move(callback); }

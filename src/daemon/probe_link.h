@@ -26,9 +26,11 @@ class ProbeLink {
   ~ProbeLink();
 
   // Sends a request (its id is chosen here) and waits for the answer. A failure the probe
-  // reports is the Error. May be cancelled: then it throws, as awaitables do.
-  boost::asio::awaitable<Result<wire::Message>> Call(wire::Message request,
-                                                     std::chrono::milliseconds timeout);
+  // reports is the Error. May be cancelled: then it throws, as awaitables do. Messages that come before the
+  // answer, with the field `partial`, are given to `on_partial`.
+  using OnPartial = std::function<void(const wire::Message&)>;
+  boost::asio::awaitable<Result<wire::Message>> Call(wire::Message request, std::chrono::milliseconds timeout,
+                                                     OnPartial on_partial = nullptr);
 
   // Called once when the probe has closed its end, not when we close ours.
   void OnGone(std::function<void()> callback);

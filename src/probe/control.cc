@@ -47,12 +47,17 @@ bool Control::Serve() {
       fds.push_back(
           {client->fd(), static_cast<short>(client->has_outgoing() ? POLLIN | POLLOUT : POLLIN), 0});
     }
+    const std::size_t clients_end = fds.size();
+    for (const int fd : evaluations_.ChildOutputs()) fds.push_back({fd, POLLIN, 0});
     if (poll(fds.data(), fds.size(), std::min(upkeep_.NextLookMs(), evaluations_.NextDeadlineMs())) < 0 &&
         errno != EINTR)
       break;
     if (fds[1].revents != 0) evaluations_.OnWake();
     evaluations_.OnDeadlines();
-    for (std::size_t i = 2; i < fds.size(); ++i) {
+    const bool printed = std::any_of(fds.begin() + static_cast<std::ptrdiff_t>(clients_end), fds.end(),
+                                     [](const pollfd& fd) { return fd.revents != 0; });
+    if (printed) evaluations_.OnChildOutput();
+    for (std::size_t i = 2; i < clients_end; ++i) {
       Client& client = *clients_[i - 2];
       if ((fds[i].revents & POLLOUT) != 0 && !client.Flush()) Drop(client);
       if ((fds[i].revents & ~POLLOUT) != 0) ReadFrom(client);

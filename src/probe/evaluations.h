@@ -1,7 +1,8 @@
 // The evaluations clients wait for: one under way, the others behind it, each with a deadline.
 //
-// Belongs to the probe's thread, like the Evaluator in it, and never waits: the end of the work makes
-// `wake_fd` readable.
+// Belongs to the probe's thread, like the Evaluator in it, and never waits: the end of the work and what it
+// prints make `wake_fd` readable. A request with `stream` is answered by several messages with its id: each
+// but the last has the field `partial` and what was printed since the one before.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
+#include "probe/child_output.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/output.h"
 #include "wire/message.h"
 
 namespace probing::probe {
@@ -22,7 +26,10 @@ class Evaluations {
   // How an answer reaches the client that is connected as this descriptor.
   using Send = std::function<void(int client_fd, const wire::Message& answer)>;
   // Lifetime: `wake_fd` is an eventfd that outlives this.
-  Evaluations(int wake_fd, Send send) : wake_fd_(wake_fd), send_(std::move(send)), evaluator_(wake_fd) {}
+  Evaluations(int wake_fd, Send send);
+  ~Evaluations();
+  Evaluations(const Evaluations&) = delete;
+  Evaluations& operator=(const Evaluations&) = delete;
 
   // Answers the request when the work is done, or when the request's time is up.
   void Add(int client_fd, const wire::Message& request, std::int64_t default_timeout_ms, pyapi::Work work);
@@ -46,6 +53,10 @@ class Evaluations {
   void OnDeadlines();
   int NextDeadlineMs() const;
 
+  // Where processes that evaluated code has started write to: to be watched for input.
+  std::vector<int> ChildOutputs() const { return child_output_.fds(); }
+  void OnChildOutput();
+
   // Ends everything, and takes what is ours out of the interpreter.
   pyapi::Evaluator::Left Release(std::int64_t timeout_ms);
 
@@ -58,10 +69,17 @@ class Evaluations {
     std::string_view reason;                    // "timeout" or "cancelled" once it was told to stop
     std::string session;                        // whose evaluation it is; "" for a single one
     std::int64_t gil_timeout_ms = 0;            // how long it may wait for the GIL alone; 0: no limit
-    std::optional<Deadline> gil_deadline = {};  // that, once it is under way
+    bool streams = false;                       // what is printed is sent while it runs
+    std::optional<Deadline> gil_deadline = {};  // that wait's end, once it is under way
   };
 
   void StartNext();
+  void Prepare(pyapi::Work& work);
+  void SendPrinted();
+  pyapi::Printed TakePrinted();
+  wire::Message Conclusion(const pyapi::Evaluation& done);
+  void TakeFromQueue(const std::function<bool(const Pending&)>& chosen, std::string_view outcome,
+                     std::string_view note);
   void Answer(wire::Message answer);
   bool GiveUpWaiting(std::string_view reason);
   void Stop(std::string_view reason);
@@ -71,6 +89,11 @@ class Evaluations {
   pyapi::Evaluator evaluator_;
   std::optional<Pending> pending_;  // under way
   std::deque<Pending> queue_;       // behind it
+  ChildOutput child_output_;
+  pyapi::Printed kept_;  // of processes, not sent yet
+  Deadline next_send_ = Deadline::AfterMs(0);
+  bool sends_soon_ = false;  // something waits for next_send_
+  bool evaluating_ = false;  // also one that was answered before it ended
   std::int64_t begun_ = 0;
 };
 

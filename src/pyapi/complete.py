@@ -97,7 +97,9 @@ def talk_complete(source, options):
     text = source.split("\n")[-1]
     stripped = text.lstrip()
     try:
-        if stripped.startswith("%"):
+        if stripped.startswith("%") and session.shell is not None:
+            count, found = ipython_candidates(session, stripped)
+        elif stripped.startswith("%"):
             count, found = len(stripped) - 1, sorted(n for n in MAGICS if n.startswith(stripped[1:]))
         else:
             names = session.scope()

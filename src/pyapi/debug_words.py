@@ -145,14 +145,18 @@ def word_clear(bug, rest):
         bug.breakpoints.clear()
     else:
         del bug.breakpoints[numbered(bug, rest).number]
-    bug.backend.follow()
+    if bug.ident is not None:
+        bug.backend.follow()
 
 
 def word_catch(bug, rest):
-    """catch on | off: stop where an exception is raised"""
-    bug.catch = rest != "off"
+    """catch on | off | CLASS: stop where an exception, or one of that class, is raised"""
+    if bug.ident is None:
+        raise Refused("that is over: nothing stops there any more")
+    bug.catch = {"": "BaseException", "on": "BaseException", "off": ""}.get(rest, rest)
     bug.backend.follow()
-    return "stops where an exception is raised" if bug.catch else "exceptions do not stop"
+    which = "an exception" if bug.catch == "BaseException" else bug.catch
+    return "stops where %s is raised" % which if bug.catch else "exceptions do not stop"
 
 
 def word_help(bug, rest):
@@ -190,6 +194,8 @@ def talk_debug(source, options):
         need_gil()
         bug.attach(owner, find_thread(rest), float(options.get("max_pause") or 600))
         return "@" + bug.state
+    if word == "postmortem":
+        return begin_post_mortem(bug, owner)
     if bug.state == "off" or bug.owner != owner:
         return "@off\nthe debugger is not attached (any more): the thread runs"
     bug.commands += 1
@@ -201,7 +207,10 @@ def talk_debug(source, options):
             )
         if word == "stopped":
             return "@%s\n%s\n%s" % (bug.state, bug.reason, place_of(bug.chosen_frame()))
+        before = bug.resumed
         text = debug_word(bug, source.strip()) if source.strip() else None
-        return "@%s%s" % (bug.state, "" if text is None else "\n" + text)
+        # It may have stopped again already: who waits for that is told where.
+        state = bug.state if bug.resumed == before else "running"
+        return "@%s%s" % (state, "" if text is None else "\n" + text)
     finally:
         bug.commands -= 1

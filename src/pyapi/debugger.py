@@ -39,13 +39,14 @@ class Debugger(object):
         self.reason = ""
         self.breakpoints = {}
         self.last_number = 0
-        self.catch = False
+        self.catch = ""  # the name of a class of exceptions
         self.error = None  # the exception it stopped at
         self.mode = None  # (word, frame, line) of what is under way
         self.go_on = _thread.allocate_lock()
         self.go_on.acquire()
         self.max_pause = 600.0
         self.commands = 0  # under way
+        self.resumed = 0  # how often
         self.backend = ByMonitoring(self) if monitoring is not None else ByTracing(self)
 
     # ── on the job's thread ──
@@ -97,7 +98,9 @@ class Debugger(object):
     def exception_raised(self, frame, error):
         if self.state != "running" or not self.catch or frame.f_globals is globals():
             return
-        if isinstance(error, (StopIteration, GeneratorExit)) or error is self.error:
+        if isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit)) or error is self.error:
+            return
+        if self.catch not in [kind.__name__ for kind in type(error).__mro__]:
             return
         self.error = error
         self.pause(frame, "%s: %s" % (type(error).__name__, error))
@@ -119,11 +122,15 @@ class Debugger(object):
 
     # ── on the probe's thread ──
 
-    def attach(self, owner, ident, max_pause):
+    def free_for(self, owner):
+        """Whoever was here before is gone, or this is refused."""
         if self.state != "off" and self.owner != owner and lease_age_ms() < LEASE_MS:
             raise Refused("another debugger is at work in this process; there is room for one")
         if self.state != "off":
             self.detach()
+
+    def attach(self, owner, ident, max_pause):
+        self.free_for(owner)
         self.owner, self.ident, self.max_pause = owner, ident, max_pause
         self.state = "running"
         self.error = None
@@ -131,12 +138,15 @@ class Debugger(object):
 
     def interrupt(self):
         """Stops at the next line that the thread executes."""
-        if self.state == "running":
+        if self.ident is not None and self.state == "running":
             self.mode = ("pause", None, 0)
             self.backend.follow()
 
     def resume(self, mode):
+        if self.ident is None:
+            raise Refused("that is over: nothing can go on there; `detach` leaves")
         self.mode = mode
+        self.resumed += 1
         self.state = "running"
         self.backend.follow()
         self.go_on.release()
@@ -144,13 +154,18 @@ class Debugger(object):
     def detach(self):
         """The thread goes on and nothing of ours is left in it. From any thread."""
         paused = self.state == "paused"
-        self.state, self.owner, self.mode, self.catch, self.error = "off", None, None, False, None
+        self.state, self.owner, self.mode, self.catch, self.error = "off", None, None, "", None
         self.breakpoints.clear()
+        if self.ident is None:
+            self.frame = None  # of an exception that was over
+            return
         self.backend.stop()
         if paused and _thread.get_ident() != self.ident:
             self.go_on.release()
 
     def add_breakpoint(self, place, condition, temporary):
+        if self.ident is None:
+            raise Refused("that is over: nothing stops there any more")
         self.last_number += 1
         point = Breakpoint(self.last_number, place, condition, temporary)
         self.breakpoints[point.number] = point

@@ -1,86 +1,12 @@
-# ruff: noqa: F821  describe.py comes before this file; session.py and others after it.
+# ruff: noqa: F821  describe.py and capture.py come before this file; session.py and others after it.
 # Runs in the target, on a thread of the probe. Python 3.6 syntax; imports only built-in modules,
 # so that the job's sys.modules stays as it is. Everything here is private to the probe: the
 # namespace is a dict that no module of the job refers to.
 import _ast
-import _thread
 import sys
 
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 FILE_NAME = "<probing>"
-
-
-class Router(object):
-    """Stands in for sys.stdout while code is evaluated: the evaluating thread's output is
-    captured, that of all others goes where it went before."""
-
-    def __init__(self, original):
-        self._original = original
-        self._capture = self._owner = None
-
-    def write(self, text):
-        if _thread.get_ident() != self._owner:
-            return self._original.write(text)
-        self._capture.write(text)
-        return len(text)
-
-    def flush(self):
-        if _thread.get_ident() != self._owner and self._original is not None:
-            self._original.flush()
-
-    def __getattr__(self, name):
-        return getattr(self._original, name)
-
-
-def stand_alone(cls, names):
-    """Its methods see these names only, and so do not keep all of ours alive."""
-    function = type(stand_alone)
-    for name, value in list(vars(cls).items()):
-        if isinstance(value, function):
-            setattr(cls, name, function(value.__code__, names, name))
-
-
-stand_alone(Router, {"__builtins__": __builtins__, "_thread": _thread})
-
-# print() uses sys.stdout without owning it (before Python 3.14): a router that a thread of the job may still
-# be inside of must not be freed. The last few are kept, and left behind when the probe goes; the next one
-# takes them up (left_behind.h), so there are never more.
-MOST_ROUTERS = 8
-streams = kept_streams or [Router, []]
-Router, routers = streams  # (name, router) each
-installed = []  # those in place now
-
-
-def router_of(name, original):
-    for known, router in routers:
-        if known == name and (router._original is original or router is original):
-            return router
-    router = Router(original)
-    routers.append((name, router))
-    del routers[:-MOST_ROUTERS]
-    return router
-
-
-def install(capture_out, capture_err):
-    for name, capture in (("stdout", capture_out), ("stderr", capture_err)):
-        router = router_of(name, getattr(sys, name))
-        router._capture, router._owner = capture, _thread.get_ident()
-        installed.append((name, router))
-        setattr(sys, name, router)
-
-
-def restore():
-    """Called by the probe after every evaluation, however it ended."""
-    for name, router in installed:
-        if getattr(sys, name) is router:
-            setattr(sys, name, router._original)
-        router._owner = router._capture = None  # a reference that somebody kept goes on working
-    del installed[:]
-    threading = sys.modules.get("threading")
-    active = getattr(threading, "_active", None)
-    if active is not None:
-        # threading.current_thread() in evaluated code leaves a dummy behind for our thread.
-        active.pop(_thread.get_ident(), None)
 
 
 def settle():
@@ -89,8 +15,8 @@ def settle():
         pass
 
 
-def run(source, namespace):
-    tree = compile(source, FILE_NAME, "exec", ONLY_AST)
+def run(source, namespace, tree=None):
+    tree = tree or compile(source, FILE_NAME, "exec", ONLY_AST)
     value = None
     last = tree.body[-1] if tree.body else None
     if isinstance(last, _ast.Expr):
@@ -113,12 +39,14 @@ def parse_options(options):
 def evaluate(source, limit, options):
     """Returns (raised, stdout, stderr, value, traceback, cut) as bytes; value and traceback are
     None when there is none. What is to be done with the source is options["op"]."""
-    out, err, trace = Capture(limit), Capture(limit), Capture(limit)
+    chosen = parse_options(options)
+    streams = chosen.get("stream") == "1"
+    out, err = [Stream(limit, number) if streams else Capture(limit) for number in (0, 1)]
+    trace = Capture(limit)
     value = None
     raised = ""
-    install(out, err)
+    install((out, err), chosen)
     try:
-        chosen = parse_options(options)
         text = globals()["talk_" + chosen.get("op", "eval")](source.decode("utf-8"), chosen)
         if text is not None:
             value = Capture(limit)
@@ -127,7 +55,7 @@ def evaluate(source, limit, options):
     except BaseException:
         kind, error, _ = sys.exc_info()
         raised = kind.__name__
-        if kind is Refused:
+        if issubclass(kind, Refused):
             trace.write("%s\n" % error)
         elif kind is not Incomplete:
             describe(error, trace.write, set())

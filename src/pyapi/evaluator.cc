@@ -41,7 +41,10 @@ Result<void> Evaluator::Start(Work work) {
 
 bool Evaluator::TakeOver(Work work) {
   State expected = State::kWaiting;
-  if (!state_.compare_exchange_strong(expected, State::kChanging)) return false;
+  if (!state_.compare_exchange_strong(expected, State::kChanging)) {
+    expected = State::kAbandoned;
+    if (!state_.compare_exchange_strong(expected, State::kChanging)) return false;
+  }
   wants_hooks_.store(false);
   work_ = std::move(work);
   started_ns_ = MonotonicNs();
@@ -91,7 +94,7 @@ void Evaluator::Run() {
 bool Evaluator::BeginRunning() {
   State expected = State::kWaiting;
   while (!state_.compare_exchange_weak(expected, State::kRunning)) {
-    if (expected == State::kAbandoned) return false;
+    if (expected == State::kAbandoned && state_.compare_exchange_weak(expected, State::kDone)) return false;
     expected = State::kWaiting;  // in the middle of TakeOver(), which is over in no time
   }
   return true;

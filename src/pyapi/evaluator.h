@@ -31,6 +31,8 @@ struct Work {
   std::vector<std::string> columns;
   std::int64_t max_output_bytes = 0;
   std::string options;  // of kEvaluate: "key\0value\0…", as parse_options() of evaluate.py reads it
+  int out_fd = -1;      // of kEvaluate: what processes it starts get as stdout and stderr; −1: the job's
+  int err_fd = -1;
 };
 
 struct Evaluation {
@@ -53,8 +55,8 @@ class Evaluator {
 
   Result<void> Start(Work work);
 
-  // Has the thread that waits for the GIL do this instead of what it was started for. False when
-  // none waits, or when it runs already.
+  // Has the thread that waits for the GIL do this instead of what it was started for, also when that was
+  // given up. False when none waits, or when it runs already.
   bool TakeOver(Work work);
 
   bool busy() const { return state_.load() != State::kIdle; }

@@ -1,11 +1,14 @@
 // What the evaluator's thread does once it has the GIL.
+#include "pyapi/capture_source.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/guard_source.h"
 #include "pyapi/heap.h"
 #include "pyapi/heap_source.h"
 #include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
+#include "pyapi/instead_source.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/live_collectives_source.h"
 #include "pyapi/live_leaks_source.h"
@@ -71,8 +74,9 @@ bool Evaluator::PrepareHelpers() {
   if (names == nullptr) return false;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
   OfferLeftBehind(*api_, names);
-  for (const char* source : {kDescribeSource, kEvaluateSource, kHeapSource, kLiveSource, kLiveTorchSource,
-                             kHoldersSource, kLiveLeaksSource, kLiveCollectivesSource, kSessionSource}) {
+  for (const char* source : {kDescribeSource, kCaptureSource, kInsteadSource, kGuardSource, kEvaluateSource,
+                             kHeapSource, kLiveSource, kLiveTorchSource, kHoldersSource, kLiveLeaksSource,
+                             kLiveCollectivesSource, kSessionSource}) {
     if (RunSource(*api_, source, names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
@@ -133,8 +137,14 @@ void Evaluator::CallEvaluate() {
   PyObject* source =
       api_->PyBytes_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
   PyObject* limit = api_->PyLong_FromLongLong(work_.max_output_bytes);
-  PyObject* options = api_->PyBytes_FromStringAndSize(work_.options.data(),
-                                                      static_cast<std::ptrdiff_t>(work_.options.size()));
+  std::string chosen = work_.options;
+  if (work_.out_fd >= 0) {
+    if (!chosen.empty()) chosen += '\0';
+    chosen += std::string("out_fd\0", 7) + std::to_string(work_.out_fd);
+    chosen += std::string("\0err_fd\0", 8) + std::to_string(work_.err_fd);
+  }
+  PyObject* options =
+      api_->PyBytes_FromStringAndSize(chosen.data(), static_cast<std::ptrdiff_t>(chosen.size()));
   PyObject* answer = CallInterruptibly("evaluate", source, limit, options);
   if (answer == nullptr) {
     result_.raised = true;

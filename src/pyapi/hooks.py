@@ -139,6 +139,38 @@ def stop_exceptions():
     put_back("exceptions")
 
 
+# ── post_mortem ──────────────────────────────────────────────────────────────────────────────
+
+
+def start_post_mortem():
+    """The last unhandled exception is kept where Python's own debugger looks for it, with all that its
+    frames hold. So nobody gets this who did not ask."""
+    system, kept = sys, live.setdefault("kept_errors", [])
+
+    def keep(error):
+        kept[:] = [error]
+        system.last_type, system.last_value, system.last_traceback = type(error), error, error.__traceback__
+        system.last_exc = error
+
+    def of_thread(args, *rest):
+        if args.exc_value is not None and args.exc_type is not SystemExit:
+            keep(args.exc_value)
+
+    live["kept"] = lambda kind, error, *rest: keep(error)
+    live["kept_of_thread"] = of_thread
+    replace("post_mortem", sys, "excepthook", before="kept")
+
+
+def stop_post_mortem():
+    live.pop("kept", None)
+    kept = live.pop("kept_errors", [])
+    if kept and vars(sys).get("last_value") is kept[0]:
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            vars(sys).pop(name, None)
+    live.pop("kept_of_thread", None)
+    put_back("post_mortem")
+
+
 # ── loggers ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -270,6 +302,7 @@ PARTS = {
     "gc": (start_gc, stop_gc),
     "exceptions": (start_exceptions, stop_exceptions),
     "loggers": (start_loggers, stop_loggers),
+    "post_mortem": (start_post_mortem, stop_post_mortem),
     "memory": (lambda: None, lambda: None),  # the probe asks for memory_counts()
 }
 running = set()
@@ -280,6 +313,8 @@ def modules_changed():
     again = False
     if "exceptions" in running and "threading" in sys.modules:
         replace("exceptions", sys.modules["threading"], "excepthook", before="thread_exception")  # 3.8+
+    if "post_mortem" in running and "threading" in sys.modules:
+        replace("post_mortem", sys.modules["threading"], "excepthook", before="kept_of_thread")  # 3.8+
     if "loggers" in running:
         again = find_loggers()
     return find_torch() or again

@@ -1,5 +1,5 @@
 // What evaluations leave in the interpreter when the probe goes, and the next probe takes up again:
-// the streams of evaluate.py, which a thread of the job may still be inside of.
+// the streams of capture.py, which a thread of the job may still be inside of.
 #pragma once
 
 #include "pyapi/python_api.h"

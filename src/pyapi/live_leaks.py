@@ -6,7 +6,7 @@
 # each of the later counts is higher than all of the earlier ones: what comes and goes within a step, or
 # waits for the collector, is not called a leak.
 import time
-from collections import Counter
+from _collections import _count_elements as count_into  # collections is no built-in module
 
 MOST_COUNTS = 16  # that are kept
 MOST_LEAKS = 20  # that are named
@@ -21,7 +21,8 @@ def kind_of_tensor(tensor):
 
 
 def count_alive():
-    torch, classes, found = torch_module(), Counter(types_alive()), {}
+    torch, classes, found = torch_module(), {}, {}
+    count_into(classes, types_alive())
     kinds = [one for one in classes if torch is not None and issubclass(one, torch.Tensor)]
     for tensor in living(kinds):
         classes.pop(type(tensor), None)

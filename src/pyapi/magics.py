@@ -121,6 +121,15 @@ def magic_time(session, rest):
     return show(value) + "\n" + text
 
 
+def magic_stats(session, rest):
+    """%stats EXPRESSION: smallest, largest and mean of a tensor; waits for one on a device"""
+    value = run(rest, session.scope())
+    if not is_tensor(value):
+        raise Refused("%%stats is for tensors; this is %s" % type(value).__name__)
+    session.names["_"] = value
+    return describe_tensor(value, True)
+
+
 def magic_main(session, rest):
     """work in __main__ itself: names you set are the job's; %main off: no longer"""
     session.in_main = rest != "off"

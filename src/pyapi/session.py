@@ -18,6 +18,10 @@ class Refused(Exception):
     """What was asked for cannot be done; the text says why and is all that is shown."""
 
 
+class MayEndTheJob(Refused):
+    """What was typed has to be confirmed first; nothing of it was run."""
+
+
 class Scope(dict):
     """The names that code sees: its own, then those of each mapping in `below`."""
 
@@ -62,6 +66,8 @@ class FrameScope(Scope):
 
 
 def change_local(frame, name, value):
+    if isinstance(frame, PastFrame):
+        raise Refused("that call is over: its variables can be read, not changed")
     if frame.f_locals is frame.f_globals:
         frame.f_globals[name] = value
     elif not store_local(frame, name, value):
@@ -144,6 +150,7 @@ class Session(object):
         self.ident = None  # the thread it looks at
         self.level = None  # of its frame, counted from the outermost, which is what stays
         self.code = None
+        self.shell = None  # of IPython, when that was asked for
 
     def frame(self):
         if self.level is None:
@@ -177,7 +184,7 @@ def session_of(options):
     session = sessions.get(name)
     if session is None:
         while len(sessions) >= MOST_SESSIONS:
-            sessions.pop(next(iter(sessions)))
+            close_shell(sessions.pop(next(iter(sessions))))
         session = sessions[name] = Session()
     return session
 
@@ -218,6 +225,8 @@ def talk_line(source, options):
     if not lines[-1].strip():  # the prompt indents; a line that is left empty ends the block
         source = "\n".join(lines[:-1] + [""])
     text = source.strip()
+    if options.get("ipython") == "1" and session.level is None:
+        return ipython_line(session, source, options)
     if text.startswith("%"):
         return magic(session, text[1:])
     if text.endswith("?") and "\n" not in text:
@@ -225,7 +234,11 @@ def talk_line(source, options):
     if options.get("whole") != "1" and needs_more(source):
         raise Incomplete()
     names = session.scope()
-    value = run(source, names)
+    tree = compile(source, FILE_NAME, "exec", ONLY_AST)
+    danger = options.get("confirmed") != "1" and may_end(tree)
+    if danger:
+        raise MayEndTheJob("%s may end the job; nothing was run" % danger)
+    value = run(source, names, tree)
     if value is None:
         return None
     session.names["_"] = value
@@ -246,14 +259,18 @@ def talk_eval(source, options):
 
 
 def talk_hello(source, options):
-    session_of(options)
+    session = session_of(options)
+    if options.get("ipython") == "1":
+        shell_of(session)
     arguments = " ".join(getattr(sys, "argv", []))
     version = sys.version.split()[0]
     return "Python %s in process %d (%s)" % (version, process_id(), arguments or sys.executable)
 
 
 def talk_close(source, options):
-    sessions.pop(options.get("session", ""), None)
+    session = sessions.pop(options.get("session", ""), None)
+    if session is not None:
+        close_shell(session)
 
 
 leaving = []  # what has to be undone before the probe goes: functions
@@ -266,6 +283,8 @@ def leave():
             undo()
         except Exception:
             pass
+    for session in sessions.values():
+        close_shell(session)
     sessions.clear()
     names = globals()
     for name in OUR_FUNCTIONS:
@@ -273,5 +292,5 @@ def leave():
 
 
 OUR_FUNCTIONS = (
-    "table tid active store_local trace_thread make_line_gate gate_slot lease_age_ms note_stop".split()
+    "table tid active store_local trace_thread make_line_gate gate_slot lease_age_ms note_stop emit".split()
 )

@@ -18,28 +18,33 @@ def show(value):
         return show_tensor(value)
     if type(value) in (list, tuple) and 0 < len(value) <= 100 and any(is_tensor(item) for item in value):
         inner = ",\n ".join(show_tensor(item) if is_tensor(item) else repr(item) for item in value)
-        return "[%s]" % inner if type(value) is list else "(%s)" % inner
+        return "[%s]" % inner if type(value) is list else "(%s%s)" % (inner, "," if len(value) == 1 else "")
     return repr(value)
 
 
 def show_tensor(tensor):
-    device = str(tensor.device)
-    count = tensor.numel()
-    if device == "cpu" and count <= SMALL_TENSOR:
+    if str(tensor.device) == "cpu" and tensor.numel() <= SMALL_TENSOR:
         return repr(tensor)
+    return describe_tensor(tensor, False)
+
+
+def describe_tensor(tensor, may_wait):
+    """Its values are looked at when they are here and few enough, or when somebody wants to wait."""
+    device = str(tensor.device)
     text = "tensor(shape=%s, dtype=%s, device=%s" % (list(tensor.shape), tensor.dtype, device)
     if tensor.requires_grad:
         text += ", requires_grad=True"
-    if device != "cpu":
-        return text + ")  # values stay on the device; print() fetches them"
-    try:
-        if count <= MEASURED_TENSOR and tensor.layout is sys.modules["torch"].strided:
+    if device != "cpu" and not may_wait:
+        return text + ")  # values stay on the device; %stats waits for them"
+    few = tensor.numel() <= MEASURED_TENSOR or may_wait
+    if few and tensor.numel() and tensor.layout is sys.modules["torch"].strided:
+        try:
             flat = tensor.detach()
             if not flat.dtype.is_complex:
                 text += ", min=%.6g, max=%.6g" % (flat.min().item(), flat.max().item())
                 text += ", mean=%.6g" % flat.double().mean().item()
-    except Exception:
-        pass
+        except Exception as error:
+            text += ", no values: %s" % error
     return text + ")"
 
 

@@ -6,8 +6,10 @@
 #include "pyapi/debug_questions_source.h"
 #include "pyapi/debug_words_source.h"
 #include "pyapi/debugger_source.h"
+#include "pyapi/ipython_source.h"
 #include "pyapi/magics_source.h"
 #include "pyapi/monitoring_source.h"
+#include "pyapi/post_mortem_source.h"
 #include "pyapi/rewrite_source.h"
 #include "pyapi/run_source.h"
 #include "pyapi/script_source.h"
@@ -19,9 +21,10 @@ namespace probing::pyapi {
 
 bool AddTalk(const PythonApi& api, PyObject* names) {
   if (!AddTalkFunctions(api, names)) return false;
-  for (const char* source : {kShowSource, kCompleteSource, kMagicsSource, kCodesSource, kWatchSource,
-                             kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource,
-                             kDebugWordsSource, kDebugQuestionsSource, kScriptSource}) {
+  for (const char* source :
+       {kShowSource, kCompleteSource, kMagicsSource, kCodesSource, kWatchSource, kMonitoringSource,
+        kRewriteSource, kDebuggerSource, kDebugEventsSource, kDebugWordsSource, kDebugQuestionsSource,
+        kPostMortemSource, kScriptSource, kIpythonSource}) {
     if (!RunSource(api, source, names)) return false;
   }
   return true;

@@ -6,6 +6,7 @@
 #include "pyapi/debugger_lease.h"
 #include "pyapi/functions.h"
 #include "pyapi/native.h"
+#include "pyapi/output.h"
 
 namespace probing::pyapi {
 namespace {
@@ -154,7 +155,22 @@ PyObject* NoteStop(PyObject*, PyObject*) {
   return None();
 }
 
+// emit(is_error, bytes): what evaluated code prints, for the client that waits for it.
+PyObject* Emit(PyObject*, PyObject* arguments) {
+  char* text = nullptr;
+  std::ptrdiff_t size = 0;
+  if (python->PyTuple_Size(arguments) != 2 ||
+      python->PyBytes_AsStringAndSize(python->PyTuple_GetItem(arguments, 1), &text, &size) != 0) {
+    python->PyErr_Clear();
+    return None();
+  }
+  const auto stream = Number(arguments, 0) != 0 ? Output::Stream::kErr : Output::Stream::kOut;
+  Output::Append(stream, {text, static_cast<std::size_t>(size)});
+  return None();
+}
+
 std::array methods{
+    PyMethodDef{"emit", reinterpret_cast<void*>(&Emit), kMethVarargs, "of Probing"},
     PyMethodDef{"store_local", reinterpret_cast<void*>(&StoreLocal), kMethVarargs, "of Probing"},
     PyMethodDef{"trace_thread", reinterpret_cast<void*>(&TraceThread), kMethVarargs, "of Probing"},
     PyMethodDef{"make_line_gate", reinterpret_cast<void*>(&MakeLineGate), kMethVarargs, "of Probing"},

@@ -7,6 +7,7 @@
 //                                                callback(code, line, slot) when a slot is due; one at a
 //                                                time, and None as callback ends it
 //   gate_slot(slot, code, line, period_ns)       opens a slot of it; None as code closes it
+//   emit(is_error, bytes)                        prints to the client of the evaluation under way
 //   lease_age_ms() -> int, note_stop()           see debugger_lease.h
 #pragma once
 

@@ -34,9 +34,9 @@ constexpr std::array kSettings{
             "how many rows each table keeps; then the oldest are overwritten"},
     Setting{
         "probing.python.hooks", kProbe, kWords, "gc,exceptions,loggers,memory", 0, 0,
-        "gc|exceptions|loggers|memory",
+        "gc|exceptions|loggers|memory|post_mortem",
         "what the probe notes in Python: collections, uncaught exceptions, what TensorBoard and wandb log, "
-        "the interpreter's memory"},
+        "the interpreter's memory; post_mortem keeps the last uncaught exception with its variables"},
     Setting{"probing.python.memory_interval", kProbe, kSeconds, "5", 0.05, 86400, "",
             "seconds between rows of python.memory that the probe adds"},
     Setting{

@@ -13,7 +13,7 @@ from types import FrameType
 import harness
 import pytest
 import serving
-from terminal import Terminal
+from terminal import PROMPT, Terminal
 from users import User, free_port, uids
 
 HARD_TIMEOUT_SECONDS = 60
@@ -143,6 +143,30 @@ def terminal(probing: harness.Cli, tmp_path: Path) -> Iterator[Callable[..., Ter
     yield open_one
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def address(probing: harness.Cli) -> Iterator[str]:
+    """Where the daemon of whoever runs the tests is served."""
+    address = f"127.0.0.1:{free_port()}"
+    probing("serve", "--listen", address, "--background").expect(0)
+    yield address
+    probing("serve", "--listen", address, "--close")
+
+
+@pytest.fixture(params=["here", "over TCP"])
+def repl(
+    request: pytest.FixtureRequest, probing: harness.Cli, terminal: Callable[..., Terminal]
+) -> Callable[..., Terminal]:
+    """Opens sessions; repl(target) waits for the first prompt."""
+
+    def open_one(target: harness.Target, *arguments: object) -> Terminal:
+        name = str(target.pid)
+        if request.param != "here":
+            name = f"{request.getfixturevalue('address')}/{name}"
+        return terminal(PROMPT, "-t", name, "repl", *arguments)
+
+    return open_one
 
 
 @pytest.fixture(params=harness.python_ids())

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from harness import BIN, clean_environment
 
+PROMPT = r">>> "  # of the REPL
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 

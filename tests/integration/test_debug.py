@@ -6,10 +6,11 @@ import json
 import socket
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import BIN, TARGETS, Cli, Target, clean_environment, pythons, version_of, wait_until
+from harness import BIN, ROOT, TARGETS, Cli, Target, clean_environment, pythons, version_of, wait_until
 from terminal import Terminal
 
 StartTarget = Callable[..., Target]
@@ -59,6 +60,32 @@ def test_a_training_loop_is_paused_changed_and_goes_on(
     job.expect_progress("steps")
 
 
+def test_the_learning_rate_of_a_torch_optimizer_is_changed(
+    probing: Cli, target: StartTarget, debug: Start
+) -> None:
+    python = ROOT / "build/torch-venv/bin/python"
+    if not python.exists():
+        pytest.skip("needs torch in build/torch-venv (1 GB)")
+    job = target("torch_train", 1, python=str(python))
+    probing("-t", job.pid, "inject").expect(0)
+    session = debug(job)
+    session.ask("break step", PROMPT)
+    session.ask("continue", r"breakpoint 1.*in step\(\)")
+    session.expect(PROMPT)
+    session.ask("print model[0].weight", r"tensor\(shape=\[8, 3, 3, 3\].*requires_grad=True, min=")
+    session.ask("next", r"in step\(\)")
+    session.expect(PROMPT)
+    session.ask("next", r"loss\.backward\(\)")
+    session.expect(PROMPT)
+    session.ask("print loss", r"tensor\(\d+\.\d+, grad_fn=")
+    session.ask("optimizer.param_groups[0]['lr'] = 0.5", PROMPT)
+    session.ask("detach", "goes on")
+    assert session.wait() == 0
+    job.expect_progress("steps")
+    rate = "optimizer.param_groups[0]['lr']"
+    assert probing("-t", job.pid, "eval", rate).expect(0).stdout == "0.5\n"
+
+
 @pytest.mark.parametrize("python", VERSIONS)
 def test_step_goes_into_calls_and_return_out_of_them(
     training: Callable[..., Target], debug: Start, python: str
@@ -91,20 +118,86 @@ def test_a_condition_decides_whether_a_breakpoint_stops(
     session.ask("clear 9", "no breakpoint 9")
 
 
-@pytest.mark.parametrize("word", ["", "continue", "next"])
-@pytest.mark.parametrize("python", [VERSIONS[0], VERSIONS[-1]])
-def test_a_killed_client_leaves_the_run_going(
-    training: Callable[..., Target], debug: Start, python: str, word: str
+# What was done before the client was killed.
+POINTS = (
+    (),
+    ("print loss", "print model.weight"),
+    (f"break target_training.py:{UPDATE_LINE}",),
+    (f"tbreak target_training.py:{UPDATE_LINE}", "continue", "next", "lr = 0.5"),
+    (f"break target_training.py:{UPDATE_LINE}", "continue", "!step"),
+)
+LAST_WORDS = ("", "next", "continue", "detach")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_a_client_killed_at_any_point_leaves_the_run_going(
+    training: Callable[..., Target], debug: Start, python: str
 ) -> None:
-    job = training(python)
+    """All at the same time: a thread that is held waits 5 s for its debugger to come back."""
+    jobs = []
+    for number, words in enumerate(POINTS):
+        job = training(python)
+        session = debug(job)
+        for word in words:
+            session.ask(word, PROMPT)
+        last = LAST_WORDS[number % len(LAST_WORDS)]
+        if last:
+            session.send(last + "\r")
+        session.kill()
+        jobs.append(job)
+    for job in jobs:
+        before = job.report()["steps"]
+        wait_until(lambda j=job, b=before: j.report()["steps"] > b + 100, 25, "nothing holds it any more")
+        job.expect_unharmed()
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_it_stops_where_an_exception_is_raised(
+    probing: Cli, target: StartTarget, debug: Start, tmp_path: Path, python: str
+) -> None:
+    job = target("raises", tmp_path / "never", python=python)
+    probing("-t", job.pid, "inject").expect(0)
     session = debug(job)
-    session.ask(f"break target_training.py:{UPDATE_LINE}", PROMPT)
-    if word:
-        session.send(word + "\r")
-    session.kill()
-    wait_until(lambda: (job.report()["steps"], job.expect_progress("steps", 15))[0], 20, "it goes on")
-    before = job.report()["steps"]
-    wait_until(lambda: job.report()["steps"] > before + 100, 20, "nothing holds it any more")
+    session.ask("catch ValueError", "stops where ValueError is raised")
+    session.ask("continue", r"ValueError: odd \d+.*in risky\(\)")
+    session.expect(PROMPT)
+    session.ask("print detail", r"\{'number': \d*[13579]\}")
+    session.ask("catch KeyError", PROMPT)
+    session.ask("continue", r"KeyError: \d+.*in risky\(\)")
+    session.expect(PROMPT)
+    session.ask("catch off", "do not stop")
+    session.ask("detach", "goes on")
+    job.expect_progress()
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_the_last_unhandled_exception_is_looked_at_afterwards(
+    probing: Cli, target: StartTarget, terminal: Callable[..., Terminal], tmp_path: Path, python: str
+) -> None:
+    job = target("raises", tmp_path / "now", python=python)
+    probing("-t", job.pid, "inject").expect(0)
+    refused = probing("-t", job.pid, "debug", "--post-mortem", stdin="where\n")
+    assert refused.code == 1
+    assert "no unhandled exception is kept" in refused.stderr
+    probing("-t", job.pid, "config", "probing.python.hooks=exceptions,post_mortem").expect(0)
+    hooked = "import threading; hasattr(getattr(threading.excepthook, '__wrapped__', 0), '__wrapped__')"
+    wait_until(lambda: probing("-t", job.pid, "eval", hooked).stdout == "True\n", 20, "both hooks are there")
+    kept = "import sys; hasattr(sys, 'last_value')"
+    (tmp_path / "now").touch()
+    wait_until(lambda: probing("-t", job.pid, "eval", kept).stdout == "True\n", 20, "the thread has died")
+    session = terminal(PROMPT, "-t", job.pid, "debug", "--post-mortem")
+    assert "RuntimeError: worker failed" in session.seen
+    session.ask("where", r"worker \(.*deeper \(")
+    session.ask("print value", "43")
+    session.ask("up", r"in worker\(\)")
+    session.ask("print secret", "42")
+    session.ask("secret = 1", "can be read, not changed")
+    session.ask("continue", "that is over")
+    session.ask("detach", "")
+    assert session.wait() == 0
+    probing("-t", job.pid, "eject").expect(0)
+    before = job.report()["loops"]
+    wait_until(lambda: job.report()["loops"] > before, 10, "it goes on")
 
 
 def test_a_second_debugger_is_refused(probing: Cli, training: Callable[..., Target], debug: Start) -> None:
@@ -113,6 +206,18 @@ def test_a_second_debugger_is_refused(probing: Cli, training: Callable[..., Targ
     answer = probing("-t", job.pid, "debug", stdin="where\n")
     assert answer.code == 1
     assert "another debugger" in answer.stderr
+
+
+def test_a_thread_is_paused_over_tcp(
+    address: str, training: Callable[..., Target], terminal: Callable[..., Terminal]
+) -> None:
+    job = training()
+    session = terminal(PROMPT, "-t", f"{address}/{job.pid}", "debug")
+    assert stands_still(job)
+    session.ask("print lr", r"0\.001")
+    session.ask("detach", "goes on")
+    assert session.wait() == 0
+    job.expect_progress("steps")
 
 
 def test_it_does_not_hold_longer_than_it_may(

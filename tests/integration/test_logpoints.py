@@ -107,14 +107,22 @@ def test_what_cannot_be_watched_is_said(probing: Cli, training: Callable[..., Ta
     assert probing("-t", job.pid, "debug", "nonsense").code == 2
 
 
-def test_points_are_gone_after_eject(probing: Cli, training: Callable[..., Target]) -> None:
-    job = training()
+@pytest.mark.parametrize("python", VERSIONS)
+def test_points_are_gone_after_eject(probing: Cli, training: Callable[..., Target], python: str) -> None:
+    job = training(python)
     probing("-t", job.pid, "debug", "log", f"target_training.py:{UPDATE_LINE}", "step").expect(0)
     probing("-t", job.pid, "debug", "watch", "update").expect(0)
-    wait_until(lambda: rows(probing, job), 20, "rows come")
+    wait_until(lambda: {row["expression"] for row in rows(probing, job)} > {"step"}, 20, "rows of both come")
     probing("-t", job.pid, "eject").expect(0)
     assert "libprobing" not in Path(f"/proc/{job.pid}/maps").read_text()
     job.expect_progress("steps")
+    probing("-t", job.pid, "inject").expect(0)
+    look = (
+        "import sys; tools = getattr(sys, 'monitoring', None)\n"
+        "[c for c in update.__code__.co_consts if type(c).__name__ == 'Hook'], "
+        "[t for t in map(tools.get_tool, range(6)) if t] if tools else []"
+    )
+    assert probing("-t", job.pid, "eval", look).expect(0).stdout == "([], [])\n"
 
 
 # ── scripts and frames ───────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""`probing repl` through a real pseudo-terminal: Python's prompt inside of a running process."""
+"""`probing repl` through a real pseudo-terminal, here and over TCP: Python's prompt inside of a process."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Cli, Target, wait_until
-from terminal import Terminal
+from harness import ROOT, Cli, Target, wait_until
+from terminal import PROMPT, Terminal
 
 StartTarget = Callable[..., Target]
 OpenRepl = Callable[..., Terminal]
-PROMPT = r">>> "
-
-
-@pytest.fixture
-def repl(terminal: Callable[..., Terminal]) -> OpenRepl:
-    """Opens sessions; repl(target) waits for the first prompt."""
-    return lambda target, *arguments: terminal(PROMPT, "-t", target.pid, "repl", *arguments)
 
 
 @pytest.fixture
@@ -125,9 +118,6 @@ def test_errors_leave_the_session_alive(busy: Target, repl: OpenRepl) -> None:
     session.send("\r")
     session.expect(PROMPT)
     session.ask("Odd()", "ValueError: no text")
-    session.ask("os._exit(1)", r"may end the job.*\[y/N\] ")
-    session.send("n\r")
-    session.expect("not run")
     session.ask("2 + 2", r"4\n>>> ")
     busy.expect_progress()
 
@@ -160,18 +150,36 @@ def test_history_is_kept_across_sessions(busy: Target, repl: OpenRepl) -> None:
     second.expect(r"11 \* 11\n121")
 
 
+def test_tensors_are_described_and_those_on_a_device_not_waited_for(
+    probing: Cli, target: StartTarget
+) -> None:
+    python = ROOT / "build/torch-venv/bin/python"
+    if not python.exists():
+        pytest.skip("needs torch in build/torch-venv (1 GB)")
+    job = target("busy", python=str(python))
+    probing("-t", job.pid, "inject").expect(0)
+    lines = (
+        "import torch",
+        "torch.arange(1000.)",
+        "torch.arange(3)",
+        "torch.empty(5000, 2, device='meta')",
+        "%stats torch.arange(10000000)",
+        "%stats 5",
+    )
+    answer = probing("-t", job.pid, "repl", stdin="\n".join(lines) + "\n")
+    assert answer.stdout.splitlines() == [
+        "tensor(shape=[1000], dtype=torch.float32, device=cpu, min=0, max=999, mean=499.5)",
+        "tensor([0, 1, 2])",
+        "tensor(shape=[5000, 2], dtype=torch.float32, device=meta)"
+        "  # values stay on the device; %stats waits for them",
+        "tensor(shape=[10000000], dtype=torch.int64, device=cpu, min=0, max=1e+07, mean=5e+06)",
+    ]
+    assert "%stats is for tensors" in answer.stderr
+
+
 def test_lines_from_a_pipe_need_no_terminal(probing: Cli, busy: Target) -> None:
     answer = probing("-t", busy.pid, "repl", stdin="x = 20\nfor i in range(2):\n  x += 11\n\nx\n")
     assert answer.expect(0).stdout == "42\n"
-
-
-def test_the_job_sees_nothing_of_what_is_printed(busy: Target, repl: OpenRepl) -> None:
-    session = repl(busy)
-    session.ask("print('for the session')", "for the session\n>>> ")
-    session.ask("import sys; sys.stderr.write('as well\\n')", "as well")
-    busy.expect_unharmed()
-    busy.kill()
-    assert busy.process.stdout is not None
 
 
 def test_a_gil_that_does_not_come_is_said_with_its_holder(probing: Cli, target: StartTarget) -> None:

@@ -1,0 +1,166 @@
+# ruff: noqa: F821  describe.py comes before this file; kept_streams is left_behind.h's.
+# Where the output of evaluated code goes: to whoever asked, and not to the job's stdout. This is about what
+# Python prints; instead.py is about what goes past it. Runs in the target. Python 3.6 syntax, built-in
+# modules only.
+import _thread
+import posix
+import sys
+
+
+class Stream(object):
+    """A Capture that sends what it gets at once, and keeps nothing."""
+
+    def __init__(self, limit, is_error):
+        self.left = limit
+        self.is_error = is_error
+        self.cut = False
+
+    def write(self, text):
+        if len(text) > self.left:
+            self.cut = True
+            text = text[: self.left]
+        if text:
+            self.left -= len(text)
+            emit(self.is_error, text.encode("utf-8", "backslashreplace"))
+
+    def text(self):
+        return ""
+
+
+class Bytes(object):
+    """sys.stdout.buffer, as far as it is written to."""
+
+    def __init__(self, router):
+        self._router = router
+
+    def write(self, data):
+        self._router.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)
+
+    def flush(self):
+        pass
+
+    def fileno(self):
+        return self._router.fileno()
+
+
+class Router(object):
+    """Stands in for sys.stdout while code is evaluated: the output of its threads is captured, that of all
+    others goes where it went before."""
+
+    def __init__(self, original):
+        self._original = original
+        self._capture = self._pid = None
+        self._threads = ()
+        self._fd = -1  # for processes; −1 for none
+
+    def _begin(self, capture, fd, threads):
+        self._capture, self._fd, self._pid = capture, fd, posix.getpid()
+        self._threads = threads
+
+    def _end(self):
+        self._threads = ()  # a reference that somebody kept goes on working
+        self._capture = None
+
+    def _ours(self):
+        # A forked child has this object, too, and may give a thread of its own the same number.
+        return _thread.get_ident() in self._threads and posix.getpid() == self._pid
+
+    def write(self, text):
+        capture = self._capture if self._ours() else None
+        if capture is None:
+            return self._original.write(text)
+        capture.write(text)
+        return len(text)
+
+    def flush(self):
+        if not self._ours() and self._original is not None:
+            self._original.flush()
+
+    def fileno(self):
+        return self._fd if self._ours() and self._fd >= 0 else self._original.fileno()
+
+    def isatty(self):
+        return not self._ours() and self._original.isatty()
+
+    @property
+    def buffer(self):
+        return Bytes(self) if self._ours() else self._original.buffer
+
+    def __getattr__(self, name):
+        return getattr(self._original, name)
+
+
+def stand_alone(cls, names):
+    """Its methods see these names only, and so do not keep all of ours alive."""
+    function = type(stand_alone)
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, property):
+            setattr(cls, name, property(function(value.fget.__code__, names, name)))
+        elif isinstance(value, function):
+            setattr(cls, name, function(value.__code__, names, name))
+
+
+STAND_ALONE = {"__builtins__": __builtins__, "_thread": _thread, "posix": posix, "Bytes": Bytes}
+for each in (Bytes, Router):
+    stand_alone(each, STAND_ALONE)
+del each
+
+# print() uses sys.stdout without owning it (before Python 3.14): a router that a thread of the job may still
+# be inside of must not be freed. The last few are kept, and left behind when the probe goes; the next one
+# takes them up (left_behind.h), so there are never more.
+MOST_ROUTERS = 8
+streams = kept_streams or [Router, []]
+Router, routers = streams  # (name, router) each
+
+
+def router_of(name, original):
+    for known, router in routers:
+        if known == name and (router._original is original or router is original):
+            return router
+    router = Router(original)
+    routers.append((name, router))
+    del routers[:-MOST_ROUTERS]
+    return router
+
+
+# ── around one evaluation ────────────────────────────────────────────────────────────────────
+
+undos = []  # of the one under way: functions
+
+
+def install(streams, chosen):
+    """What has to be undone is noted before it is done: an interrupt may come at any line."""
+    fds = [int(chosen.get(name, "-1")) for name in ("out_fd", "err_fd")]
+    threads = {_thread.get_ident()}
+    mine = []
+
+    def put_back():
+        for name, router in mine:
+            router._end()
+            if getattr(sys, name) is router:
+                setattr(sys, name, router._original)
+
+    undos.append(put_back)
+    for name, capture, fd in zip(("stdout", "stderr"), streams, fds):
+        router = router_of(name, getattr(sys, name))
+        mine.append((name, router))
+        router._begin(capture, fd, threads)
+        setattr(sys, name, router)
+    instead = Instead(threads)
+    undos.append(instead.undo)
+    capture_threads(instead)
+    capture_processes(instead, streams, fds)
+    if chosen.get("confirmed") != "1":
+        guard_the_end(instead)
+
+
+def restore():
+    """Called by the probe after every evaluation, however it ended."""
+    while undos:
+        undos.pop()()
+    threading = sys.modules.get("threading")
+    active = getattr(threading, "_active", None)
+    if active is not None:
+        # threading.current_thread() in evaluated code leaves a dummy behind for our thread.
+        active.pop(_thread.get_ident(), None)
