@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/dap.h"
 #include "cli/debug_client.h"
@@ -159,11 +160,15 @@ Result<int> AddPoint(const Invocation& invocation, const std::string& kind) {
   }
   std::string arguments = "kind=" + kind + "\nplace=" + words[1] + "\nparts=" + parts;
   arguments += "\nexpressions=" + expressions + "\nif=" + invocation.Get("--if");
-  for (const char* number : {"max", "rate"}) {
-    const std::string option = "--" + std::string(number);
+  for (const char* name : {"max", "rate"}) {
+    const std::string option = "--" + std::string(name);
     if (!invocation.Has(option)) continue;
-    RETURN_IF_ERROR(invocation.GetNumber(option, 0));
-    arguments += "\n" + std::string(number) + "=" + invocation.Get(option);
+    std::string text = invocation.Get(option);
+    if (option == "--rate" && text.ends_with("/s")) text.resize(text.size() - 2);
+    double number = 0;
+    if (!ParseNumber(text, number) || !(number > 0))
+      return Error{Code::kUsage, option + " takes a number above 0, not \"" + text + "\"", ""};
+    arguments += "\n" + std::string(name) + "=" + text;
   }
   if (kind == "trace" && !invocation.Has("--max")) arguments += "\nmax=1";
   return AskPoints(invocation, "add", arguments);
@@ -203,7 +208,7 @@ Command DebugCommand() {
                       {"--dap", "PORT", "serve the Debug Adapter Protocol on this port of localhost; 0: any"},
                       {"--if", "COND", "record only when this is true"},
                       {"--max", "N", "record so many rows, then stop"},
-                      {"--rate", "PER_SECOND", "record at most so many hits a second (default 1000)"},
+                      {"--rate", "R/s", "record at most so many hits a second (default 1000)"},
                       {"--args", "", "of watch: the arguments"},
                       {"--return", "", "of watch: the value it returns"},
                       {"--locals", "NAMES", "of watch: these variables when it returns"}},

@@ -84,7 +84,7 @@ def test_a_call_is_traced_as_a_tree(probing: Cli, training: Callable[..., Target
 def test_a_rate_is_kept(probing: Cli, training: Callable[..., Target]) -> None:
     job = training()
     place = f"target_training.py:{UPDATE_LINE}"
-    probing("-t", job.pid, "debug", "log", place, "step", "--rate", "5").expect(0)
+    probing("-t", job.pid, "debug", "log", place, "step", "--rate", "5/s").expect(0)
     before = job.report()["steps"]
     wait_until(lambda: len(rows(probing, job)) >= 2, 20, "rows come")
     steps = [int(row["value"]) for row in rows(probing, job)]
