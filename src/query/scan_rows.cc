@@ -1,5 +1,6 @@
 #include "query/scan_rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace probing::query {
