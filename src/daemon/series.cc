@@ -6,7 +6,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
@@ -66,6 +65,7 @@ void Series::LookForTargets() {
   std::erase_if(known_, [&](const auto& entry) {
     if (shown.contains(entry.first)) return false;
     host_.Remove(entry.first.first);  // before its arena goes
+    if (entry.second != nullptr) Forget(*entry.second);
     return true;
   });
   for (const Target* target : targets) {
@@ -80,6 +80,11 @@ void Series::LookForTargets() {
       (void)Show(*target, *known->second->arena);  // it was left and entered again
     }
   }
+}
+
+void Series::Forget(About& about) {
+  about.forgotten = true;
+  if (about.end) about.end->cancel();
 }
 
 Result<void> Series::Show(const Target& target, const ring::Arena& arena) {
@@ -110,14 +115,15 @@ Result<void> Series::Begin(const Target& target) {
 
 asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about, Identity identity) {
   if (about->exit->fd() >= 0) {
-    asio::posix::stream_descriptor ended(io_, dup(about->exit->fd()));
-    (void)co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, kAwait);
+    about->end.emplace(io_, dup(about->exit->fd()));
+    (void)co_await about->end->async_wait(asio::posix::stream_descriptor::wait_read, kAwait);
   }
   std::optional<observe::HowItEnded> how;
-  while (!(how = about->exit->Check())) {  // kernels without pidfds are asked again and again
+  while (!about->forgotten && !(how = about->exit->Check())) {  // kernels without pidfds are asked again and again
     asio::steady_timer timer(io_, std::chrono::milliseconds(100));
     co_await timer.async_wait(kAwait);
   }
+  if (about->forgotten) co_return;
   about->ended = true;
   WriteEnd(*about, identity, *how);
 }

@@ -6,6 +6,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,7 +35,9 @@ class Series {
     std::unique_ptr<ring::Arena> arena;
     std::optional<observe::ExitWatcher> exit;
     std::optional<observe::LastStacks> stacks;
+    std::optional<boost::asio::posix::stream_descriptor> end;  // readable then
     bool ended = false;
+    bool forgotten = false;  // the target was left: how it ends is nobody's business any more
     std::string name;
     std::string command;
     std::int64_t started_ns = 0;
@@ -45,6 +48,7 @@ class Series {
   boost::asio::awaitable<void> AwaitEnd(std::shared_ptr<About> about, Identity identity);
   void WriteEnd(About& about, const Identity& identity, const observe::HowItEnded& how);
   void LookForTargets();
+  static void Forget(About& about);
   Result<void> Begin(const Target& target);
   // Lets queries about the target read the arena.
   Result<void> Show(const Target& target, const ring::Arena& arena);

@@ -30,6 +30,17 @@ def test_the_first_command_starts_it_in_the_background(user: User) -> None:
     assert user.daemon() == pid
 
 
+def test_a_target_that_was_left_leaves_nothing_open(user: User) -> None:
+    daemon = user.daemon()
+    before = len(harness.open_files(daemon))
+    job = user.target()
+    for _ in range(3):
+        user("-t", job.pid, "inject").expect(0)
+        user("-t", job.pid, "eject").expect(0)
+        wait_until(lambda: len(harness.open_files(daemon)) <= before, 30, "what was opened is closed")
+    assert job.poll() is None
+
+
 def test_commands_that_start_it_at_once_get_one_daemon(user: User) -> None:
     with ThreadPoolExecutor(8) as pool:
         for answer in pool.map(lambda _: user("list"), range(16)):
