@@ -31,7 +31,10 @@ Evaluations::Evaluations(int wake_fd, Send send)
   pyapi::Output::WakeBy(wake_fd);
 }
 
-Evaluations::~Evaluations() { pyapi::Output::WakeBy(-1); }
+Evaluations::~Evaluations() {
+  pyapi::Output::WakeBy(-1);
+  (void)pyapi::Output::Take();
+}
 
 void Evaluations::Add(int client_fd, const Message& request, std::int64_t default_timeout_ms, Work work) {
   const std::int64_t timeout_ms =
