@@ -119,7 +119,8 @@ asio::awaitable<void> Series::AwaitEnd(std::shared_ptr<About> about, Identity id
     (void)co_await about->end->async_wait(asio::posix::stream_descriptor::wait_read, kAwait);
   }
   std::optional<observe::HowItEnded> how;
-  while (!about->forgotten && !(how = about->exit->Check())) {  // kernels without pidfds are asked again and again
+  // Kernels without pidfds are asked again and again.
+  while (!about->forgotten && !(how = about->exit->Check())) {
     asio::steady_timer timer(io_, std::chrono::milliseconds(100));
     co_await timer.async_wait(kAwait);
   }
