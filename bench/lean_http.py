@@ -13,23 +13,23 @@ def request(method: str, path: str, body: Any = None) -> bytes:
     return head.encode() + (b"Content-Type: application/json\r\n" if data else b"") + b"\r\n" + data
 
 
+def receive(connection: socket.socket) -> bytes:
+    piece = connection.recv(1 << 20)
+    if not piece:
+        raise RuntimeError("the connection was closed")
+    return piece
+
+
 def ask(connection: socket.socket, data: bytes) -> bytes:
     """Sends a request over a connection that stays open and reads the body of its whole answer."""
     connection.sendall(data)
     answer = b""
     while b"\r\n\r\n" not in answer:
-        piece = connection.recv(1 << 20)
-        if not piece:
-            raise RuntimeError("the connection was closed")
-        answer += piece
+        answer += receive(connection)
     head, _, body = answer.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200"):
         raise RuntimeError(answer.decode(errors="replace"))
-    left = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]) - len(body)
-    while left > 0:
-        piece = connection.recv(1 << 20)
-        if not piece:
-            raise RuntimeError("the connection was closed")
-        body += piece
-        left -= len(piece)
+    size = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+    while len(body) < size:
+        body += receive(connection)
     return body

@@ -35,7 +35,7 @@ class Invocation {
   bool Has(std::string_view option) const { return options.contains(option); }
   // "" when the option was not given.
   std::string Get(std::string_view option) const;
-  // A number greater than zero; anything else is a usage error.
+  // A number above 0 and at most 86400; anything else is a usage error.
   Result<double> GetNumber(std::string_view option, double otherwise) const;
 
   std::map<std::string, std::string, std::less<>> options;  // by long name: "--timeout"
@@ -46,6 +46,9 @@ class Invocation {
   std::optional<Endpoint> endpoint;  // where it is; nothing: on this machine
   std::string remote_name;           // of the target, for titles: "10.0.0.7:3344/1234"
 };
+
+// What `option` was given, as a number; anything but a number above 0 is a usage error.
+Result<double> AboveZero(std::string_view option, std::string_view text);
 
 struct Command {
   std::string_view name;

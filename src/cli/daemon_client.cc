@@ -174,15 +174,13 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
   }
   for (const std::string& warning : answer.warnings) PrintAside("probing: warning: " + warning + "\n");
   if (answer.status == kHttpOk) return std::move(answer.body);
-  const Json json = Json::parse(answer.body, nullptr, false);
-  const auto error = json.is_object() ? json.find("error") : json.end();
-  if (error == json.end()) return NotJson();
+  std::optional<Error> error = ErrorIn(Json::parse(answer.body, nullptr, false));
+  if (!error) return NotJson();
   if (answer.status == kHttpUnauthorized) {
-    return Error{Code::kPermission, Remote()->ToText() + " wants a token: " + error->value("message", ""),
+    return Error{Code::kPermission, Remote()->ToText() + " wants a token: " + error->message,
                  "`probing token` on that machine shows it; put it into PROBING_TOKEN"};
   }
-  return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
-               error->value("hint", "")};
+  return std::move(*error);
 }
 
 Result<Json> Ask(const std::string& method, const std::string& path, const std::string& body,
@@ -193,8 +191,6 @@ Result<Json> Ask(const std::string& method, const std::string& path, const std::
   return json;
 }
 
-std::string Encode(const Json& body) { return body.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 Result<Json> GetFromDaemon(const std::string& path, Patience patience) {
@@ -202,7 +198,7 @@ Result<Json> GetFromDaemon(const std::string& path, Patience patience) {
 }
 
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience) {
-  return Ask("POST", path, Encode(body), patience);
+  return Ask("POST", path, EncodeJson(body), patience);
 }
 
 Result<std::string> GetBytes(const std::string& path, Patience patience) {
@@ -210,7 +206,7 @@ Result<std::string> GetBytes(const std::string& path, Patience patience) {
 }
 
 Result<std::string> PostForBytes(const std::string& path, const Json& body, Patience patience) {
-  return Fetch("POST", path, Encode(body), patience);
+  return Fetch("POST", path, EncodeJson(body), patience);
 }
 
 Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
@@ -227,12 +223,9 @@ Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
   while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
     RETURN_IF_ERROR(channel.Read(buffer, deadline));
   if (!buffer.starts_with("HTTP/1.1 101 ")) {
-    const Json json = Json::parse(buffer.substr(end + 4), nullptr, false);
-    const auto error = json.is_object() ? json.find("error") : json.end();
-    if (error == json.end())
-      return Error{Code::kFailed, "probingd opens no conversation", buffer.substr(0, 12)};
-    return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
-                 error->value("hint", "")};
+    std::optional<Error> error = ErrorIn(Json::parse(buffer.substr(end + 4), nullptr, false));
+    if (!error) return Error{Code::kFailed, "probingd opens no conversation", buffer.substr(0, 12)};
+    return std::move(*error);
   }
   return std::make_shared<WebSocket>(std::move(channel), buffer.substr(end + 4));
 }
@@ -278,6 +271,15 @@ Result<void> StartDaemon() {
   if (read(read_end.get(), &error, sizeof(error)) == sizeof(error))
     return ErrnoError("start " + program, error);
   return {};
+}
+
+std::string EncodeJson(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::optional<Error> ErrorIn(const Json& answer) {
+  const auto error = answer.is_object() ? answer.find("error") : answer.end();
+  if (error == answer.end()) return std::nullopt;
+  return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
+               error->value("hint", "")};
 }
 
 std::string FormatJson(const Json& json) {

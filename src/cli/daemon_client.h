@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,5 +38,11 @@ Result<void> StartDaemon();
 
 // JSON for people and programs alike: indented, with a newline.
 std::string FormatJson(const Json& json);
+
+// On one line, for programs.
+std::string EncodeJson(const Json& json);
+
+// The error that an answer of probingd is, if it is one.
+std::optional<Error> ErrorIn(const Json& answer);
 
 }  // namespace probing::cli

@@ -72,7 +72,7 @@ class Adapter {
 
   void Send(Json message) {
     message["seq"] = ++sequence_;
-    const std::string body = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string body = EncodeJson(message);
     (void)WriteAll(socket_.get(), std::string(kLength) + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
 

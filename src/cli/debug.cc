@@ -165,9 +165,7 @@ Result<int> AddPoint(const Invocation& invocation, const std::string& kind) {
     if (!invocation.Has(option)) continue;
     std::string text = invocation.Get(option);
     if (option == "--rate" && text.ends_with("/s")) text.resize(text.size() - 2);
-    double number = 0;
-    if (!ParseNumber(text, number) || !(number > 0))
-      return Error{Code::kUsage, option + " takes a number above 0, not \"" + text + "\"", ""};
+    RETURN_IF_ERROR(AboveZero(option, text));
     arguments += "\n" + std::string(name) + "=" + text;
   }
   if (kind == "trace" && !invocation.Has("--max")) arguments += "\nmax=1";

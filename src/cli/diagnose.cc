@@ -60,7 +60,7 @@ Result<int> Watch(const Invocation& invocation) {
     for (const Json& finding : diagnosis.value("findings", Json::array())) {
       present.insert(KeyOf(finding));
       if (known.contains(KeyOf(finding))) continue;
-      Print(invocation.Has("--json") ? finding.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+      Print(invocation.Has("--json") ? EncodeJson(finding) + "\n"
                                      : FormatTime(WallNs()) + "  " + Describe(finding));
     }
     for (const std::string& key : known) {

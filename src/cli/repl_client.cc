@@ -30,7 +30,7 @@ Result<Json> ReplClient::Ask(const Question& question) {
                      {"timeout", question.timeout_s},
                      {"gil_timeout", kGilSeconds},
                      {"stream", question.on_output != nullptr}};
-  Result<void> sent = socket->Send(request.dump(-1, ' ', false, Json::error_handler_t::replace));
+  Result<void> sent = socket->Send(EncodeJson(request));
   while (sent.ok()) {
     Result<std::string> text = socket->Receive();
     if (!text.ok()) {
@@ -39,10 +39,7 @@ Result<Json> ReplClient::Ask(const Question& question) {
     }
     Json answer = Json::parse(*text, nullptr, false);
     if (!answer.is_object()) return Error{Code::kFailed, "probingd answered something that is not JSON", ""};
-    if (const auto error = answer.find("error"); error != answer.end()) {
-      return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
-                   error->value("hint", "")};
-    }
+    if (std::optional<Error> error = ErrorIn(answer)) return std::move(*error);
     if (answer.value("id", 0) != id) continue;  // of a question that was given up
     if (!answer.contains("partial")) return answer;
     if (question.on_output) question.on_output(answer.value("stdout", ""), answer.value("stderr", ""));

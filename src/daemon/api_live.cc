@@ -31,8 +31,7 @@ Result<double> IntervalOf(const Request& request) {
 }
 
 std::string Event(const char* name, const Json& data) {
-  return std::string("event: ") + name +
-         "\ndata: " + data.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+  return std::string("event: ") + name + "\ndata: " + server::JsonText(data) + "\n\n";
 }
 
 using NamedSql = std::map<std::string, std::string>;

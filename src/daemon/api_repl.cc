@@ -20,10 +20,6 @@ namespace {
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
-Json ErrorJson(const Error& error) { return Json::parse(server::ErrorContent(error).body, nullptr, false); }
-
-std::string Text(const Json& message) { return message.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 // One message of the client and everything that is sent for it.
 // Lifetime: what it is made with outlives it.
 class Exchange {
@@ -42,8 +38,8 @@ class Exchange {
   asio::awaitable<bool> Run(const std::string& text) {
     request_.body = server::IsTooDeep(text) ? Json() : Json::parse(text, nullptr, false);
     if (!request_.body.is_object()) {
-      co_return co_await send_(
-          Text(ErrorJson({Code::kUsage, "a message is an object, as in {\"code\": \"1 + 1\"}", ""})));
+      co_return co_await send_(server::JsonText(
+          server::ErrorJson({Code::kUsage, "a message is an object, as in {\"code\": \"1 + 1\"}", ""})));
     }
     id_ = request_.body.value("id", Json());
     const Json session = request_.body.value("session", Json());
@@ -58,7 +54,7 @@ class Exchange {
  private:
   void Say(Json message) {
     if (!id_.is_null()) message["id"] = id_;
-    outbox_.push_back(Text(message));
+    outbox_.push_back(server::JsonText(message));
     news_.cancel();
   }
 
@@ -75,7 +71,7 @@ class Exchange {
     Json answer{{"outcome", "interrupted"}, {"stdout", ""}, {"stderr", ""}};
     if (first.index() == 0) {
       Result<Json>& done = std::get<0>(first);
-      answer = done.ok() ? std::move(*done) : ErrorJson(done.error());
+      answer = done.ok() ? std::move(*done) : server::ErrorJson(done.error());
     }
     done_ = true;
     Say(std::move(answer));
@@ -138,7 +134,7 @@ asio::awaitable<void> Repl(Daemon& daemon, const Request& request, const server:
                            const server::Send& send) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) {
-    (void)co_await send(Text(ErrorJson(pid.error())));
+    (void)co_await send(server::JsonText(server::ErrorJson(pid.error())));
     co_return;
   }
   std::deque<std::string> waiting;

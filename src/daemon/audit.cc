@@ -38,7 +38,7 @@ void Audit(std::string_view action, server::Json details) {
   server::Json line{{"time", Now()}, {"action", action}};
   line.update(details);
   const ScopedFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const std::string text = line.dump(-1, ' ', false, server::Json::error_handler_t::replace) + "\n";
+  const std::string text = server::JsonText(line) + "\n";
   if (!file.valid() || !WriteAll(file.get(), text).ok()) Log(LogLevel::kWarn, "cannot write " + path);
 }
 

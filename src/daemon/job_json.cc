@@ -27,6 +27,4 @@ Json JobToJson(const process::JobIdentity& identity) {
           {"variables", std::move(variables)}};
 }
 
-std::string JsonText(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace probing::daemon

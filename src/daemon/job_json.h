@@ -12,7 +12,4 @@ namespace probing::daemon {
 // where nothing is known.
 server::Json JobToJson(const process::JobIdentity& identity);
 
-// On one line; bytes that are not UTF-8 are replaced.
-std::string JsonText(const server::Json& json);
-
 }  // namespace probing::daemon

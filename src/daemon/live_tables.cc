@@ -72,8 +72,8 @@ void AddTargets(const Targets& targets, const table::Target* about, Builder& row
               {"local_rank", OrNull(identity.local_rank)},
               {"node_rank", OrNull(identity.node_rank)},
               {"restart", OrNull(identity.restart)},
-              {"parallel", OrNull(identity.parallel.empty() ? "" : JsonText(job["parallel"]))},
-              {"variables", OrNull(identity.variables.empty() ? "" : JsonText(job["variables"]))}});
+              {"parallel", OrNull(identity.parallel.empty() ? "" : server::JsonText(job["parallel"]))},
+              {"variables", OrNull(identity.variables.empty() ? "" : server::JsonText(job["variables"]))}});
   }
 }
 

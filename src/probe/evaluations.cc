@@ -173,9 +173,7 @@ void Evaluations::OnDeadlines() {
 
 void Evaluations::OnChildOutput() {
   child_output_.DropOld();
-  pyapi::Printed printed = child_output_.Read();
-  kept_.out += printed.out;
-  kept_.err += printed.err;
+  kept_.Add(child_output_.Read());
   SendPrinted();
 }
 
@@ -193,8 +191,7 @@ void Evaluations::SendPrinted() {
 
 pyapi::Printed Evaluations::TakePrinted() {
   pyapi::Printed printed = pyapi::Output::Take();
-  printed.out += std::exchange(kept_.out, {});
-  printed.err += std::exchange(kept_.err, {});
+  printed.Add(std::exchange(kept_, {}));
   return printed;
 }
 
@@ -205,9 +202,7 @@ void Evaluations::OnWake() {
   if (!done.has_value()) return SendPrinted();
   if (evaluating_) {
     evaluating_ = false;
-    const pyapi::Printed last = child_output_.Read();
-    kept_.out += last.out;
-    kept_.err += last.err;
+    kept_.Add(child_output_.Read());
     child_output_.End();
   }
   // Our own, or one that was answered before it ended.

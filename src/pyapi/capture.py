@@ -7,24 +7,15 @@ import posix
 import sys
 
 
-class Stream(object):
-    """A Capture that sends what it gets at once, and keeps nothing."""
+class Stream(Capture):
+    """Sends what it gets at once, and keeps nothing."""
 
     def __init__(self, limit, is_error):
-        self.left = limit
+        Capture.__init__(self, limit)
         self.is_error = is_error
-        self.cut = False
 
-    def write(self, text):
-        if len(text) > self.left:
-            self.cut = True
-            text = text[: self.left]
-        if text:
-            self.left -= len(text)
-            emit(self.is_error, text.encode("utf-8", "backslashreplace"))
-
-    def text(self):
-        return ""
+    def keep(self, text):
+        emit(self.is_error, text.encode("utf-8", "backslashreplace"))
 
 
 class Bytes(object):

@@ -21,7 +21,10 @@ class Capture(object):
             text = text[: self.left]
         if text:
             self.left -= len(text)
-            self.parts.append(text)
+            self.keep(text)
+
+    def keep(self, text):
+        self.parts.append(text)
 
     def text(self):
         return "".join(self.parts)

@@ -106,6 +106,21 @@ def stop_gc():
 # ── exceptions ───────────────────────────────────────────────────────────────────────────────
 
 
+def of_program(record):
+    """What sys.excepthook is called with, as record(kind, error)."""
+    return lambda kind, error, *rest: record(kind, error)
+
+
+def of_thread(record):
+    """The same of threading.excepthook (3.8+)."""
+
+    def hook(args, *rest):
+        if args.exc_value is not None and args.exc_type is not SystemExit:
+            record(args.exc_type, args.exc_value)
+
+    return hook
+
+
 def start_exceptions():
     append, thread_id, text_of, capture = table("python.exceptions"), tid, describe, Capture
 
@@ -121,15 +136,8 @@ def start_exceptions():
             message = None
         append(None, thread_id(), name, message, text.text(), False)
 
-    def of_program(kind, error, *rest):
-        record(kind, error)
-
-    def of_thread(args, *rest):
-        if args.exc_value is not None and args.exc_type is not SystemExit:
-            record(args.exc_type, args.exc_value)
-
-    live["exception"] = of_program
-    live["thread_exception"] = of_thread
+    live["exception"] = of_program(record)
+    live["thread_exception"] = of_thread(record)
     replace("exceptions", sys, "excepthook", before="exception")
 
 
@@ -147,17 +155,13 @@ def start_post_mortem():
     frames hold. So nobody gets this who did not ask."""
     system, kept = sys, live.setdefault("kept_errors", [])
 
-    def keep(error):
+    def keep(kind, error):
         kept[:] = [error]
         system.last_type, system.last_value, system.last_traceback = type(error), error, error.__traceback__
         system.last_exc = error
 
-    def of_thread(args, *rest):
-        if args.exc_value is not None and args.exc_type is not SystemExit:
-            keep(args.exc_value)
-
-    live["kept"] = lambda kind, error, *rest: keep(error)
-    live["kept_of_thread"] = of_thread
+    live["kept"] = of_program(keep)
+    live["kept_of_thread"] = of_thread(keep)
     replace("post_mortem", sys, "excepthook", before="kept")
 
 
@@ -311,10 +315,9 @@ running = set()
 def modules_changed():
     """After something was imported. Returns True when to be called again soon."""
     again = False
-    if "exceptions" in running and "threading" in sys.modules:
-        replace("exceptions", sys.modules["threading"], "excepthook", before="thread_exception")  # 3.8+
-    if "post_mortem" in running and "threading" in sys.modules:
-        replace("post_mortem", sys.modules["threading"], "excepthook", before="kept_of_thread")  # 3.8+
+    for word, record in (("exceptions", "thread_exception"), ("post_mortem", "kept_of_thread")):
+        if word in running and "threading" in sys.modules:
+            replace(word, sys.modules["threading"], "excepthook", before=record)  # 3.8+
     if "loggers" in running:
         again = find_loggers()
     return find_torch() or again

@@ -12,6 +12,10 @@ namespace probing::pyapi {
 struct Printed {
   std::string out, err;
   bool empty() const { return out.empty() && err.empty(); }
+  void Add(const Printed& more) {
+    out += more.out;
+    err += more.err;
+  }
 };
 
 class Output {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -184,9 +185,9 @@ std::string PythonApi::Version() const {
 }
 
 int PythonApi::VersionNumber() const {
-  const std::string text = Version();
-  const std::size_t dot = text.find('.');
-  return std::atoi(text.c_str()) * 100 + (dot == std::string::npos ? 0 : std::atoi(text.c_str() + dot + 1));
+  const char* text = Py_GetVersion();
+  const char* dot = std::strchr(text, '.');
+  return std::atoi(text) * 100 + (dot == nullptr ? 0 : std::atoi(dot + 1));
 }
 
 const PythonApi* FindPython() {

@@ -28,10 +28,9 @@ std::string DecodePercent(std::string_view text) {
 
 }  // namespace
 
-Content JsonContent(const Json& json) {
-  // Bytes of a target may be anything; JSON is UTF-8.
-  return {"application/json", json.dump(-1, ' ', false, Json::error_handler_t::replace), 200, {}};
-}
+std::string JsonText(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Content JsonContent(const Json& json) { return {"application/json", JsonText(json), 200, {}}; }
 
 void Router::Add(std::string_view method, std::string_view path, Right right, Handler handler) {
   AddContent(method, path, right,
@@ -123,12 +122,15 @@ asio::awaitable<Content> Router::Dispatch(const Request& request) const {
   co_return ErrorContent({Code::kFailed, request.path + ": " + problem, "this is a bug of probingd"});
 }
 
+Json ErrorJson(const Error& error) {
+  return {
+      {"error", {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
+}
+
 Content ErrorContent(const Error& error) { return ErrorContent(error, wire::HttpStatus(error.code)); }
 
 Content ErrorContent(const Error& error, int http_status) {
-  const Json body{
-      {"error", {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
-  Content content = JsonContent(body);
+  Content content = JsonContent(ErrorJson(error));
   content.http_status = http_status;
   return content;
 }

@@ -86,10 +86,14 @@ class Router {
   ContentHandler files_;
 };
 
+// On one line. Bytes of a target may be anything, and JSON is UTF-8: what is not is replaced.
+std::string JsonText(const Json& json);
+Content JsonContent(const Json& json);
+
 // The answer for an error, as wire/contract.h describes it.
+Json ErrorJson(const Error& error);
 Content ErrorContent(const Error& error);
 Content ErrorContent(const Error& error, int http_status);
-Content JsonContent(const Json& json);
 
 // "/a/b?x=1%202" into the path and the query of `request`.
 void ParseUrl(std::string_view url, Request& request);

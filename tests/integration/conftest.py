@@ -119,6 +119,14 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
 
 
 @pytest.fixture
+def busy(probing: harness.Cli, target: Callable[..., harness.Target]) -> harness.Target:
+    """A job that computes without a pause, with the probe in it."""
+    started = target("busy")
+    probing("-t", started.pid, "inject").expect(0)
+    return started
+
+
+@pytest.fixture
 def training(probing: harness.Cli, target: Callable[..., harness.Target]) -> Callable[..., harness.Target]:
     """Starts target_training.py, with the probe in it."""
 

@@ -11,13 +11,6 @@ from harness import Cli, Target, wait_until
 StartTarget = Callable[..., Target]
 
 
-@pytest.fixture
-def busy(probing: Cli, target: StartTarget) -> Target:
-    target_ = target("busy")
-    probing("-t", target_.pid, "inject").expect(0)
-    return target_
-
-
 def test_the_value_is_printed_as_repr(probing: Cli, busy: Target) -> None:
     assert probing("-t", busy.pid, "eval", "'a' + 'b'").expect(0).stdout == "'ab'\n"
 

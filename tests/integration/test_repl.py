@@ -13,13 +13,6 @@ StartTarget = Callable[..., Target]
 OpenRepl = Callable[..., Terminal]
 
 
-@pytest.fixture
-def busy(probing: Cli, target: StartTarget) -> Target:
-    busy = target("busy")
-    probing("-t", busy.pid, "inject").expect(0)
-    return busy
-
-
 def test_values_names_and_the_last_value(busy: Target, repl: OpenRepl) -> None:
     session = repl(busy)
     session.ask("1 + 1", r"2\n>>> ")

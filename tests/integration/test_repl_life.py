@@ -7,20 +7,12 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from harness import BIN, Cli, Target, daemons, has_ended, wait_until
 from terminal import PROMPT, Terminal
 from users import free_port
 
 StartTarget = Callable[..., Target]
 OpenRepl = Callable[..., Terminal]
-
-
-@pytest.fixture
-def busy(probing: Cli, target: StartTarget) -> Target:
-    busy = target("busy")
-    probing("-t", busy.pid, "inject").expect(0)
-    return busy
 
 
 def kill_daemon() -> None:
