@@ -67,6 +67,7 @@ Engine::Engine(const DuckDb& api, EngineOptions options)
 
 Engine::~Engine() {
   timer_.reset();
+  kept_.Clear();
   if (connection_ != nullptr) api_.disconnect(&connection_);
   if (database_ != nullptr) api_.close(&database_);
 }
@@ -137,6 +138,7 @@ Result<void> Engine::CreateViews(bool everywhere) {
 void Engine::EnsureGlobal(std::string_view sql) {
   if (has_global_ || !ContainsIgnoringCase(sql, "global")) return;
   has_global_ = CreateViews(true).ok();
+  kept_.Clear();
   metrics_.clear();  // so that training_logs gets its columns there, too
 }
 
@@ -175,20 +177,30 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
 
 std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                              std::int64_t& rows) {
-  PreparedHandle prepared;
-  catalog_.StartCounting();
-  if (auto error = PrepareReading(api_, connection_, sql, prepared)) return error;
-  if (auto error = CheckSystemTables(sql)) return error;
   const bool prunes = IsWorthPruning(*catalog_.scope(), sql);
+  std::shared_ptr<PreparedHandle> prepared = prunes ? nullptr : kept_.Take(sql);
+  if (prepared == nullptr) {
+    prepared = std::make_shared<PreparedHandle>();
+    catalog_.StartCounting();
+    if (auto error = PrepareReading(api_, connection_, sql, *prepared)) return error;
+    if (auto error = CheckSystemTables(sql)) return error;
+  }
   // A SELECT cannot write, and is its own transaction: a third of the time of a small query. What
   // EXPLAIN ANALYZE runs is anybody's guess; and now() has to be the same for finding the range.
-  const bool only_selects = api_.prepared_statement_type(prepared.value) == DUCKDB_STATEMENT_TYPE_SELECT;
+  const bool only_selects = api_.prepared_statement_type(prepared->value) == DUCKDB_STATEMENT_TYPE_SELECT;
   if (prunes || !only_selects) {
     if (const auto begun = RunOwn(api_, connection_, "BEGIN TRANSACTION READ ONLY"); !begun.ok())
       return SqlError{Code::kFailed, begun.error().message, ""};
     in_transaction_ = true;
   }
   if (prunes) catalog_.scope()->time = FindTimeRanges(api_, connection_, catalog_, sql);
+  if (auto error = Fetch(*prepared, sql, limits, sink, rows)) return error;
+  if (!in_transaction_) kept_.Keep(sql, std::move(prepared));
+  return std::nullopt;
+}
+
+std::optional<SqlError> Engine::Fetch(const PreparedHandle& prepared, const std::string& sql,
+                                      const Limits& limits, ResultSink& sink, std::int64_t& rows) {
   ResultHandle result;
   if (api_.execute_prepared_streaming(prepared.value, &result.value) != DuckDBSuccess)
     return ResultError(api_, result.value, sql, limits);
@@ -231,6 +243,7 @@ void Engine::RefreshUserTables() {
   if (scope.history) AddHistoryTables(*scope.history, history_, found);
   const auto same = [](const auto& a, const auto& b) { return *a == *b; };
   if (std::ranges::equal(found, user_tables_, same)) return;
+  kept_.Clear();
   for (const auto& table : user_tables_) {
     for (const std::string& statement : DropStatements(table->table()))
       (void)RunOwn(api_, connection_, statement);
@@ -250,6 +263,7 @@ void Engine::RefreshUserTables() {
 void Engine::RefreshMetrics() {
   std::vector<Metric> metrics = ReadMetrics(api_, connection_);
   if (metrics == metrics_) return;
+  kept_.Clear();
   metrics_ = std::move(metrics);
   const table::Table* view = table::FindTable("training_logs");
   const std::string columns = MetricColumns(metrics_);

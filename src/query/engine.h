@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "query/duckdb_api.h"
 #include "query/interrupt_timer.h"
+#include "query/kept_statements.h"
 #include "query/limits.h"
 #include "query/scan_function.h"
 #include "query/schema.h"
@@ -98,6 +99,8 @@ class Engine {
                               std::int64_t& rows);
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                        std::int64_t& rows);
+  std::optional<SqlError> Fetch(const PreparedHandle& prepared, const std::string& sql, const Limits& limits,
+                                ResultSink& sink, std::int64_t& rows);
   std::optional<SqlError> CheckSystemTables(const std::string& sql);
   void RefreshUserTables();
   void RefreshMetrics();
@@ -109,6 +112,7 @@ class Engine {
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
   std::optional<InterruptTimer> timer_;  // of the connection
+  KeptStatements kept_;                  // of the connection
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
   bool has_global_ = false;

@@ -237,5 +237,61 @@ TEST(RingQuery, ARingThatIsNoneIsAWarningBesideTheOthers) {
   EXPECT_TRUE(answer.warnings[0].starts_with("python.gc of 9: ")) << answer.warnings[0];
 }
 
+// A statement is prepared once and kept (kept_statements.h): what it sees is what there is now.
+class AskedAgain : public testing::Test {
+ protected:
+  static void Write(Job& job, std::vector<std::int64_t> numbers, const std::string& column = "i") {
+    ring::Table& table = job.Add(
+        "python.again", {{"timestamp", ring::ColumnType::kTimestamp}, {column, ring::ColumnType::kInt64}});
+    for (const std::int64_t number : numbers) {
+      const Cell row[] = {Cell::Timestamp(kTimeNs), Cell::Int(number)};
+      ASSERT_EQ(table.Write(row, 2), ring::WriteStatus::kWritten);
+    }
+  }
+};
+
+TEST_F(AskedAgain, OfAnotherTarget) {
+  Job one;
+  Job other;
+  Write(one, {1, 2});
+  Write(other, {40, 50, 60});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Query("SELECT pid, sum(i) FROM python.again GROUP BY pid", {one.target(7)}).text,
+              "pid,sum(i)\r\n7,3\r\n");
+    EXPECT_EQ(Query("SELECT pid, sum(i) FROM python.again GROUP BY pid", {other.target(8)}).text,
+              "pid,sum(i)\r\n8,150\r\n");
+  }
+}
+
+TEST_F(AskedAgain, WhenTheTableHasOtherColumns) {
+  Job one;
+  Job other;
+  Write(one, {1});
+  Write(other, {2}, "j");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Query("SELECT COLUMNS('^[ij]$') FROM python.again", {one.target()}).text, "i\r\n1\r\n");
+    EXPECT_EQ(Query("SELECT COLUMNS('^[ij]$') FROM python.again", {other.target()}).text, "j\r\n2\r\n");
+  }
+}
+
+TEST_F(AskedAgain, AfterItFailed) {
+  Job bad;
+  Job good;
+  Write(bad, {1, 300});
+  Write(good, {1, 2});
+  constexpr char kSql[] = "SELECT sum(i::TINYINT) AS n FROM python.again";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Query(kSql, {good.target()}).text, "n\r\n3\r\n");
+    EXPECT_NE(Query(kSql, {bad.target()}).problem, "");
+  }
+}
+
+TEST_F(AskedAgain, NowIsNow) {
+  const std::string first = Query("SELECT epoch_us(now()) AS t", {}).text;
+  const std::string second = Query("SELECT epoch_us(now()) AS t", {}).text;
+  EXPECT_EQ(first.size(), second.size());
+  EXPECT_LT(first, second);
+}
+
 }  // namespace
 }  // namespace probing::query

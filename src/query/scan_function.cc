@@ -11,9 +11,12 @@ namespace {
 using table::kBatchRows;
 using table::Type;
 
+constexpr char kQueriesOnly[] = "tables can be read by queries only";
+
+// Outlives the query that it was made for: what may be seen is asked when the scan starts.
 struct BindData {
+  const ScanCatalog* catalog = nullptr;
   std::shared_ptr<table::Source> source;
-  std::shared_ptr<Scope> scope;
   bool everywhere = false;
   std::vector<table::Column> columns;  // as SQL sees them
 };
@@ -32,11 +35,11 @@ void Bind(duckdb_bind_info info) {
   auto data = std::make_unique<BindData>();
   data->everywhere = api.get_bool(everywhere);
   data->source = catalog.Find(name == nullptr ? "" : name);
-  data->scope = catalog.scope();
-  const std::string problem = name == nullptr           ? "probing_scan needs the name of a table"
-                              : data->source == nullptr ? "there is no table " + std::string(name)
-                              : data->scope == nullptr  ? "tables can be read by queries only"
-                                                        : "";
+  data->catalog = &catalog;
+  const std::string problem = name == nullptr              ? "probing_scan needs the name of a table"
+                              : data->source == nullptr    ? "there is no table " + std::string(name)
+                              : catalog.scope() == nullptr ? kQueriesOnly
+                                                           : "";
   api.free(name);
   api.destroy_value(&name_value);
   api.destroy_value(&everywhere);
@@ -78,19 +81,20 @@ void Init(duckdb_init_info info) {
   const DuckDb& api = LoadedDuckDb();
   const auto& data = *static_cast<const BindData*>(api.init_get_bind_data(info));
   auto state = std::make_unique<ScanState>();
-  state->scope = data.scope;
+  state->scope = data.catalog->scope();
+  if (state->scope == nullptr) return api.init_set_error(info, kQueriesOnly);
+  const Scope& scope = *state->scope;
   state->table = data.source->table().name;
   table::ScanRequest request;
   const idx_t count = api.init_get_column_count(info);
   for (idx_t i = 0; i < count; ++i)
     state->outputs.push_back(PlanColumn(data, api.init_get_column_index(info, i), request));
-  for (const table::Target& target : data.scope->targets) {
+  for (const table::Target& target : scope.targets) {
     if (data.everywhere || target.selected) request.targets.push_back(&target);
   }
-  request.history = data.scope->history;
+  request.history = scope.history;
   if (request.history && data.everywhere) request.history->pid.reset();
-  if (const auto time = data.scope->time.find(state->table); time != data.scope->time.end())
-    request.time = time->second;
+  if (const auto time = scope.time.find(state->table); time != scope.time.end()) request.time = time->second;
   Result<std::vector<table::Part>> parts = data.source->Parts(request);
   if (!parts.ok()) {
     api.init_set_error(info, (state->table + ": " + parts.error().message).c_str());
