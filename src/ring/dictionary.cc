@@ -14,17 +14,24 @@ constexpr std::uint64_t kColumnShare = 8;
 constexpr std::uint64_t kStepBytes = 64U << 10;
 constexpr int kMaxProbes = 16;
 
-// Good enough for short names, and short itself.
+__extension__ using Wide = unsigned __int128;
+
+inline std::uint64_t Mix(std::uint64_t a, std::uint64_t b) {
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// Good enough for short names, and short itself: most take one multiplication (as in wyhash).
 inline std::uint64_t Hash(std::string_view text) {
-  constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
-  std::uint64_t hash = text.size() * kFactor;
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  constexpr std::uint64_t kOther = 0xd1b54a32d192ed03;
+  std::uint64_t hash = text.size() * kOdd;
   const char* bytes = text.data();
-  for (std::size_t left = text.size(); left > 0; left -= std::min<std::size_t>(left, 8), bytes += 8) {
-    hash = (hash ^ WordOf(bytes, left)) * kFactor;
-    hash ^= hash >> 29;
-  }
-  hash *= kFactor;
-  return hash ^ hash >> 32;
+  std::size_t left = text.size();
+  for (; left > 16; left -= 16, bytes += 16)
+    hash = Mix(WordOf(bytes, 8) ^ kOther, WordOf(bytes + 8, 8) ^ hash) + kOdd;
+  const std::uint64_t last = left > 8 ? WordOf(bytes + 8, left - 8) : 0;
+  return Mix(WordOf(bytes, left) ^ kOther, last ^ hash);
 }
 
 }  // namespace
