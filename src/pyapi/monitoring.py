@@ -44,8 +44,8 @@ class Monitoring(object):
         self.tool = free[0]
         events = monitoring.events
         monitoring.use_tool_id(self.tool, "probing")
-        gate = make_line_gate(self.on_line, monitoring.DISABLE)
-        monitoring.register_callback(self.tool, events.LINE, gate)
+        set_when_due(hit_point)
+        monitoring.register_callback(self.tool, events.LINE, make_line_gate(monitoring.DISABLE))
         monitoring.register_callback(self.tool, events.PY_START, self.on_start)
         monitoring.register_callback(self.tool, events.PY_RETURN, self.on_return)
 
@@ -57,13 +57,8 @@ class Monitoring(object):
         for event in (events.LINE, events.PY_START, events.PY_RETURN):
             monitoring.register_callback(self.tool, event, None)
         monitoring.free_tool_id(self.tool)
-        make_line_gate(None, None)
+        set_when_due(None)
         self.tool = None
-
-    def on_line(self, code, line, slot):
-        for number, point in list(points.items()):
-            if number % MOST_POINTS == slot:
-                guarded(point.hit, sys._getframe(1))
 
     def tracing(self):
         return any(point.calls for point in points.values() if point.kind == "trace")

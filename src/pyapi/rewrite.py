@@ -8,11 +8,10 @@
 class Hook(object):
     """What the rewritten code calls."""
 
-    def __init__(self, point):
+    def __init__(self, number, point):
         self.point = point
         self.alive = True
-        self.next_at = [0.0]  # when a line is due again
-        self.hit = make_hit(point, self.next_at)
+        self.hit = make_hit_gate(number % MOST_POINTS)  # a hot path: mostly it is not due yet
 
     def start(self):
         if self.alive:
@@ -38,17 +37,8 @@ class Hook(object):
         self.point.left(frame, value)
 
 
-def make_hit(point, next_at):
-    """A hot path: runs each time the line does, and mostly finds that it is not due yet."""
-    now = (sys.modules.get("time") or __import__("time")).perf_counter
-    frame_of, period = sys._getframe, 1.0 / point.rate
-
-    def hit():
-        if now() >= next_at[0]:
-            next_at[0] = now() + period
-            guarded(point.hit, frame_of(1))
-
-    return hit
+def nothing():
+    """In place of a hit, in calls that run on after the point was removed."""
 
 
 class Profile(object):
@@ -217,11 +207,15 @@ class Rewriting(object):
             for _, original, current in self.originals.values():
                 if current is code:
                     point.codes[point.codes.index(code)] = original
-        self.hooks[number] = Hook(point)
-        changed = []
-        for code in point.codes[:1]:
-            changed += self.refresh(code)
+        set_when_due(hit_point)
+        gate_slot(number % MOST_POINTS, point.codes[0], 0, int(1e9 / point.rate))
+        self.hooks[number] = Hook(number, point)
         del point.codes[1:]
+        try:
+            changed = self.refresh(point.codes[0])
+        except BaseException:
+            self.close(number)
+            raise
         running = self.trace_running(point) if point.kind == "log" else 0
         if running:
             return "it runs now: until that call returns its thread is traced, which costs every call there"
@@ -244,11 +238,15 @@ class Rewriting(object):
                     count += 1
         return count
 
-    def remove(self, number, point):
+    def close(self, number):
         hook = self.hooks.pop(number, None)
         if hook is not None:
             hook.alive = False
-            hook.next_at[0] = float("inf")
+            hook.hit = nothing
+        gate_slot(number % MOST_POINTS, None, 0, 0)
+
+    def remove(self, number, point):
+        self.close(number)
         points.pop(number, None)
         point.line = -1  # what is traced stops by itself
         for code in point.codes:
@@ -262,6 +260,7 @@ class Rewriting(object):
     def end(self):
         for number, point in list(points.items()):
             self.remove(number, point)
+        set_when_due(None)
 
 
 class Running(object):

@@ -292,5 +292,6 @@ def leave():
 
 
 OUR_FUNCTIONS = (
-    "table tid active store_local trace_thread make_line_gate gate_slot lease_age_ms note_stop emit".split()
+    "table tid active store_local trace_thread lease_age_ms note_stop emit".split()
+    + "set_when_due gate_slot make_line_gate make_hit_gate".split()
 )

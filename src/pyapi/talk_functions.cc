@@ -1,6 +1,7 @@
 #include "pyapi/talk_functions.h"
 
 #include <array>
+#include <utility>
 
 #include "base/clock.h"
 #include "pyapi/debugger_lease.h"
@@ -75,6 +76,7 @@ PyObject* TraceThread(PyObject*, PyObject* arguments) {
 
 // ── lines ──
 
+// What decides on a hot path whether a point is due. One for each point, by its number.
 struct Slot {
   const PyObject* code = nullptr;
   long long line = 0;
@@ -83,13 +85,32 @@ struct Slot {
 };
 std::array<Slot, 64> slots;
 std::size_t used_slots = 0;  // those above were never used
-PyObject* gate_callback = nullptr;
-PyObject* gate_disable = nullptr;
+PyObject* when_due = nullptr;
+PyObject* disable_line = nullptr;
 
-// A hot path: called for every execution of a watched line. Lines of a watched function that nobody
-// asked about are switched off by the answer and cost nothing from then on.
+void CallWhenDue(Slot& slot) {
+  if (when_due == nullptr) return;
+  if (slot.period_ns != 0) {
+    const std::int64_t now_ns = MonotonicNs();
+    if (now_ns < slot.next_ns) return;
+    slot.next_ns = now_ns + slot.period_ns;
+  }
+  PyObject* function = NewReference(when_due);  // the point may be removed meanwhile
+  PyObject* number = python->PyLong_FromLongLong(&slot - slots.data());
+  PyObject* answer = python->PyObject_CallFunctionObjArgs(function, number, nullptr);
+  python->Py_DecRef(number);
+  python->Py_DecRef(function);
+  if (answer == nullptr) {
+    python->PyErr_Clear();  // nothing of ours reaches the job
+  } else {
+    python->Py_DecRef(answer);
+  }
+}
+
+// From Python 3.12 on: called for every execution of a watched line. Lines of a watched function that
+// nobody asked about are switched off by the answer and cost nothing from then on.
 PyObject* LineGate(PyObject*, PyObject* const* values, std::ptrdiff_t count) {
-  if (count < 2 || gate_callback == nullptr) return None();
+  if (count < 2) return None();
   int overflow = 0;
   const long long line = python->PyLong_AsLongLongAndOverflow(values[1], &overflow);
   bool wanted = false;
@@ -97,41 +118,45 @@ PyObject* LineGate(PyObject*, PyObject* const* values, std::ptrdiff_t count) {
     Slot& slot = slots[i];
     if (slot.code != values[0] || slot.line != line) continue;
     wanted = true;
-    if (slot.period_ns != 0) {
-      const std::int64_t now_ns = MonotonicNs();
-      if (now_ns < slot.next_ns) continue;
-      slot.next_ns = now_ns + slot.period_ns;
-    }
-    PyObject* number = python->PyLong_FromLongLong(static_cast<long long>(i));
-    PyObject* answer =
-        python->PyObject_CallFunctionObjArgs(gate_callback, values[0], values[1], number, nullptr);
-    python->Py_DecRef(number);
-    if (answer == nullptr) {
-      python->PyErr_Clear();  // nothing of ours reaches the job
-    } else {
-      python->Py_DecRef(answer);
-    }
+    CallWhenDue(slot);
   }
-  return wanted ? None() : NewReference(gate_disable);
+  return wanted || disable_line == nullptr ? None() : NewReference(disable_line);
 }
 PyMethodDef line_gate{"line_gate", reinterpret_cast<void*>(&LineGate), kMethFastcall,
                       "of Probing: log points"};
 
 PyObject* MakeLineGate(PyObject*, PyObject* arguments) {
-  if (python->PyTuple_Size(arguments) != 2) return None();
-  for (PyObject* old : {gate_callback, gate_disable}) {
-    if (old != nullptr) python->Py_DecRef(old);
-  }
-  gate_callback = gate_disable = nullptr;
-  if (python->PyTuple_GetItem(arguments, 0) == python->_Py_NoneStruct) return None();
-  gate_callback = NewReference(python->PyTuple_GetItem(arguments, 0));
-  gate_disable = NewReference(python->PyTuple_GetItem(arguments, 1));
+  if (python->PyTuple_Size(arguments) != 1) return None();
+  if (disable_line != nullptr) python->Py_DecRef(disable_line);
+  disable_line = NewReference(python->PyTuple_GetItem(arguments, 0));
   return MakeFunction(*python, &line_gate, &no_data);
 }
+
+// Before 3.12: stands in the code at the line.
+PyObject* HitGate(PyObject* self, PyObject*) {
+  CallWhenDue(*static_cast<Slot*>(FunctionData(*python, self)));
+  return None();
+}
+PyMethodDef hit_gate{"hit_gate", reinterpret_cast<void*>(&HitGate), kMethNoargs, "of Probing: log points"};
 
 long long Number(PyObject* tuple, std::ptrdiff_t index) {
   int overflow = 0;
   return python->PyLong_AsLongLongAndOverflow(python->PyTuple_GetItem(tuple, index), &overflow);
+}
+
+PyObject* MakeHitGate(PyObject*, PyObject* arguments) {
+  if (python->PyTuple_Size(arguments) != 1) return None();
+  const auto index = static_cast<std::size_t>(Number(arguments, 0));
+  return index < slots.size() ? MakeFunction(*python, &hit_gate, &slots[index]) : None();
+}
+
+PyObject* SetWhenDue(PyObject*, PyObject* arguments) {
+  if (python->PyTuple_Size(arguments) != 1) return None();
+  PyObject* old = std::exchange(when_due, nullptr);
+  PyObject* function = python->PyTuple_GetItem(arguments, 0);
+  if (function != python->_Py_NoneStruct) when_due = NewReference(function);
+  if (old != nullptr) python->Py_DecRef(old);
+  return None();
 }
 
 // The caller keeps the code object alive for as long as its slot is open.
@@ -174,6 +199,8 @@ std::array methods{
     PyMethodDef{"store_local", reinterpret_cast<void*>(&StoreLocal), kMethVarargs, "of Probing"},
     PyMethodDef{"trace_thread", reinterpret_cast<void*>(&TraceThread), kMethVarargs, "of Probing"},
     PyMethodDef{"make_line_gate", reinterpret_cast<void*>(&MakeLineGate), kMethVarargs, "of Probing"},
+    PyMethodDef{"make_hit_gate", reinterpret_cast<void*>(&MakeHitGate), kMethVarargs, "of Probing"},
+    PyMethodDef{"set_when_due", reinterpret_cast<void*>(&SetWhenDue), kMethVarargs, "of Probing"},
     PyMethodDef{"gate_slot", reinterpret_cast<void*>(&GateSlot), kMethVarargs, "of Probing"},
     PyMethodDef{"lease_age_ms", reinterpret_cast<void*>(&LeaseAge), kMethNoargs, "of Probing"},
     PyMethodDef{"note_stop", reinterpret_cast<void*>(&NoteStop), kMethNoargs, "of Probing"},

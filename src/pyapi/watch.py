@@ -168,6 +168,13 @@ def guarded(function, *arguments):
         inside.discard(ident)
 
 
+def hit_point(slot):
+    """Called by a gate (talk_functions.h) that stands in the frame of the job."""
+    for number, point in list(points.items()):
+        if number % MOST_POINTS == slot:
+            guarded(point.hit, sys._getframe(1))
+
+
 def split_expressions(text):
     """At commas outside of brackets and quotes."""
     parts, depth, quote, current = [], 0, "", ""
