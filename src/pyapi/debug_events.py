@@ -3,6 +3,12 @@
 # arrive on the job's threads; nothing of ours is raised into them. Python 3.6 syntax.
 
 
+def is_of_the_job(debugger, error):
+    """Whether what came out of a stop is to be raised in the job; an error of ours is not."""
+    its_own, debugger.of_the_job = debugger.of_the_job, None
+    return error is its_own or not isinstance(error, Exception)
+
+
 class ByMonitoring(object):
     """From 3.12 on. Only code that matters has events, unless one steps into calls."""
 
@@ -60,15 +66,17 @@ class ByMonitoring(object):
             debugger.line_reached(sys._getframe(1))
             if had_mode is not None and debugger.mode is None and debugger.state == "running":
                 self.settle()
-        except Exception:
-            pass  # of ours: the job must not see it
+        except BaseException as error:
+            if is_of_the_job(debugger, error):
+                raise
 
     def on_raise(self, code, offset, error):
         if _thread.get_ident() == self.debugger.ident:
             try:
                 self.debugger.exception_raised(sys._getframe(1), error)
-            except Exception:
-                pass
+            except BaseException as another:
+                if is_of_the_job(self.debugger, another):
+                    raise
 
     def stop(self):
         if self.tool is None:
@@ -121,8 +129,9 @@ class ByTracing(object):
                 self.debugger.line_reached(frame)
             elif event == "exception":
                 self.debugger.exception_raised(frame, argument[1])
-        except Exception:
-            pass  # of ours: the job must not see it
+        except BaseException as error:
+            if is_of_the_job(self.debugger, error):
+                raise
         return self.on_event
 
     def stop(self):

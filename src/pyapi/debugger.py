@@ -47,6 +47,7 @@ class Debugger(object):
         self.max_pause = 600.0
         self.commands = 0  # under way
         self.resumed = 0  # how often
+        self.of_the_job = None  # an exception on its way through the events
         self.backend = ByMonitoring(self) if monitoring is not None else ByTracing(self)
 
     # ── on the job's thread ──
@@ -112,13 +113,19 @@ class Debugger(object):
         self.state = "paused"
         begun = clock()
         note_stop()
-        while self.state == "paused" and not self.go_on.acquire(True, WAIT_SECONDS):
-            gone = age() > LEASE_MS and not self.commands
-            late = self.max_pause and clock() - begun > self.max_pause
-            if gone or late:
-                self.detach()
-                break
-        self.frame = None
+        try:
+            while self.state == "paused" and not self.go_on.acquire(True, WAIT_SECONDS):
+                gone = age() > LEASE_MS and not self.commands
+                late = self.max_pause and clock() - begun > self.max_pause
+                if gone or late:
+                    self.detach()
+                    break
+        except BaseException as error:  # raised by a signal handler of the job, where its thread stands
+            self.detach()
+            self.of_the_job = error
+            raise
+        finally:
+            self.frame = None
 
     # ── on the probe's thread ──
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -57,6 +59,24 @@ def test_a_training_loop_is_paused_changed_and_goes_on(
     session.ask("detach", "goes on")
     assert session.wait() == 0
     wait_until(lambda: job.report()["rate"] == 500, 10, "the run goes on with the changed rate")
+    job.expect_progress("steps")
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_an_exception_of_the_jobs_signal_handler_reaches_the_job(
+    training: Callable[..., Target], debug: Start, python: str
+) -> None:
+    job = training(python)
+    session = debug(job)
+    assert stands_still(job)
+    os.kill(job.pid, signal.SIGUSR1)
+    wait_until(lambda: job.report()["interrupts"] == 1, 10, "the handler's exception is raised in train()")
+    job.expect_progress("steps")
+    session.ask("where", "not attached .any more.: the thread runs")
+    session.wait()
+    again = debug(job)
+    assert stands_still(job)
+    again.ask("detach", "goes on")
     job.expect_progress("steps")
 
 

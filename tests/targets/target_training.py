@@ -3,6 +3,7 @@
 The learning rate decides what the loss becomes, so that a changed one shows in the counters. Python 3.6.
 """
 
+import signal
 import threading
 import time
 
@@ -20,6 +21,14 @@ class Model:
 
 def update(model, gradient, lr):
     model.weight -= lr * gradient
+
+
+class Interrupted(Exception):
+    """Raised by the program's own signal handler."""
+
+
+def on_signal(number, frame):
+    raise Interrupted("by signal %d" % number)
 
 
 def train(report):
@@ -43,7 +52,12 @@ def other(report):
         time.sleep(0.001)
 
 
-report = Report("steps", "rate", "loss", "others")
+report = Report("steps", "rate", "loss", "others", "interrupts")
+signal.signal(signal.SIGUSR1, on_signal)
 threading.Thread(target=other, args=(report,), name="other", daemon=True).start()
 report.ready()
-train(report)
+while True:
+    try:
+        train(report)
+    except Interrupted:
+        report["interrupts"] += 1
