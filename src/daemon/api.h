@@ -2,10 +2,11 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -51,17 +52,26 @@ void AddWebPage(server::Router& router, Daemon& daemon);       // web_page.cc
 
 // What several of them need. REQUIRES of coroutines: their arguments outlive them.
 
-// What `work` returns, from a thread that may wait: the daemon's own may not.
+// What `work` returns, from a thread that may wait: the daemon's own may not. It is waited for even when
+// the client has gone. (A coroutine on those threads would be told so by another of them while it runs.)
 template <typename Work>
 boost::asio::awaitable<std::invoke_result_t<Work>> Aside(Daemon& daemon, Work work) {
+  namespace asio = boost::asio;
   std::optional<std::invoke_result_t<Work>> outcome;
-  co_await boost::asio::co_spawn(
-      daemon.threads,
-      [&]() -> boost::asio::awaitable<void> {
+  const auto start = [&](auto handler) {
+    asio::post(daemon.threads, [&daemon, &work, &outcome, handler = std::move(handler)]() mutable {
+      std::exception_ptr problem;
+      try {
         outcome.emplace(work());
-        co_return;
-      },
-      boost::asio::use_awaitable);
+      } catch (...) {
+        problem = std::current_exception();
+      }
+      asio::post(daemon.io,
+                 [handler = std::move(handler), problem]() mutable { std::move(handler)(problem); });
+    });
+  };
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(start,
+                                                                                         asio::use_awaitable);
   co_return std::move(*outcome);
 }
 

@@ -171,3 +171,18 @@ def test_a_process_is_entered_from_afar(served: Served) -> None:
 def test_nobody_there_is_an_error_with_a_hint(served: Served) -> None:
     answer = served.user("-t", f"127.0.0.1:{free_port()}", "status").expect(4)
     assert "ECONNREFUSED" in answer.stderr and "probing serve" in answer.stderr
+
+
+def test_clients_that_go_in_the_middle_of_an_answer_harm_nobody(served: Served) -> None:
+    """Stacks are read on another thread, which must not be told of it in the middle of its work."""
+    before = served.user("status", "--json").expect(0).json["pid"]
+    path = f"/api/v1/backtrace?target={served.pid}"
+    for _ in range(20):
+        connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(40)]
+        for connection in connections:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {served.address}\r\n\r\n".encode())
+        connections[0].recv(1)  # they are being answered
+        for connection in connections:
+            connection.close()
+    assert served.http("GET", path)[0] == 200
+    assert served.user("status", "--json").expect(0).json["pid"] == before
