@@ -5,8 +5,9 @@
 
 A target is probed and served on a loopback address. One client asks one thing at a time over one
 connection (p50, p99). Then wrk: probingd and its workers on one core, N clients on the other, as fast as
-they can; once more while 100 others follow events. Last the job: the time of its steps with and without
-that load on the other core, in turns. Writes JSON to bench/results/.
+they can; N clients that ask 1,000 times a second between them (paced.py); both once more while 100 others
+follow events. Last the job: the time of its steps with and without that load on the other core, in turns.
+Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 
 import harness  # noqa: E402
 from lean_http import ask, request  # noqa: E402
+from paced import ask_at_pace  # noqa: E402
 from users import free_port  # noqa: E402
 
 GROUP_BY = "SELECT i % 100 AS k, count(*), avg(i) FROM range(10000) t(i) GROUP BY k"
@@ -202,9 +204,13 @@ def main() -> None:
             (f"the page, {options.clients} clients", "/", options.clients, ""),
         ):
             rows.append(show(what, wrk(port, path, options.seconds, clients, script)))
+        at_pace = ask_at_pace(port, questions["SELECT 1"], options.clients, 1000, options.seconds)
+        rows.append(describe(f"SELECT 1, {options.clients} clients at their pace", at_pace, options.seconds))
         followers = follow_events(port, 100)
         result = wrk(port, "/api/v1/query", options.seconds, options.clients, SELECT_1)
         rows.append(show(f"SELECT 1, {options.clients} clients, 100 follow events", result))
+        at_pace = ask_at_pace(port, questions["SELECT 1"], options.clients, 1000, options.seconds)
+        rows.append(describe("the same at their pace", at_pace, options.seconds))
         memory_kb = int(harness.proc_status(daemon, "VmRSS").split()[0])
         print(f"probingd: {memory_kb / 1024:.1f} MB")
         for follower in followers:
