@@ -32,8 +32,8 @@ find_package(Threads REQUIRED)
 
 # probing_library(NAME [EXCEPTIONS] DEPS dep…)
 # A static library of all *.cc here and below except tests, fuzzers and main.cc. Without EXCEPTIONS the
-# code can go into a target: nothing in it throws, and a thread that Python ends with
-# pthread_exit can be unwound through it. x_test.cc files become the test program NAME_test, each
+# code can go into a target: nothing in it throws, a thread that Python ends with pthread_exit can be
+# unwound through it, and nothing of it runs when the process ends: other threads may still be in it. x_test.cc files become the test program NAME_test, each
 # x_fuzz.cc a fuzzer (Fuzz.cmake).
 function(probing_library NAME)
   cmake_parse_arguments(ARG "EXCEPTIONS" "" "DEPS" ${ARGN})
@@ -46,7 +46,8 @@ function(probing_library NAME)
   add_library(probing_${NAME} STATIC ${SOURCES})
   target_include_directories(probing_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   if(NOT ARG_EXCEPTIONS)
-    target_compile_options(probing_${NAME} PRIVATE -fno-exceptions -fasynchronous-unwind-tables)
+    target_compile_options(probing_${NAME} PRIVATE -fno-exceptions -fasynchronous-unwind-tables
+      $<$<CXX_COMPILER_ID:Clang>:-Werror=exit-time-destructors>)
   endif()
   foreach(DEP ${ARG_DEPS})
     target_link_libraries(probing_${NAME} PUBLIC probing_${DEP})

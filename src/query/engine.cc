@@ -105,7 +105,8 @@ Result<void> Engine::CreateTables() {
     if (table->kind == table::Kind::kLive) catalog_.Add(MakeMissingSource(*table));
   }
   const ListTables list = [this] {
-    std::vector<const table::Table*> tables = table::AllTables();
+    const auto declared = table::AllTables();
+    std::vector<const table::Table*> tables(declared.begin(), declared.end());
     for (const auto& table : user_tables_) tables.push_back(&table->table());
     return tables;
   };

@@ -74,20 +74,26 @@ std::span<const Column> CommonColumns() {
   return kColumns;
 }
 
-const std::vector<const Table*>& AllTables() {
-  static const std::vector<const Table*> tables = [] {
-    std::vector<const Table*> all;
+std::span<const Table* const> AllTables() {
+  // An array, because this is also in the probe, where nothing may need a destructor.
+  struct Sorted {
+    std::array<const Table*, 128> tables{};
+    std::size_t count = 0;
+  };
+  static const Sorted sorted = [] {
+    Sorted all;
     for (const auto list : {PythonTables(), TorchTables(), SystemTables(), OwnTables(), Views()}) {
-      for (const Table& table : list) all.push_back(&table);
+      for (const Table& table : list) all.tables.at(all.count++) = &table;
     }
-    std::ranges::sort(all, {}, [](const Table* table) { return table->name; });
+    std::ranges::sort(std::span(all.tables).first(all.count), {},
+                      [](const Table* table) { return table->name; });
     return all;
   }();
-  return tables;
+  return std::span(sorted.tables).first(sorted.count);
 }
 
 const Table* FindTable(std::string_view name) {
-  const auto& tables = AllTables();
+  const std::span<const Table* const> tables = AllTables();
   const auto found =
       std::ranges::lower_bound(tables, name, {}, [](const Table* table) { return table->name; });
   return found != tables.end() && (*found)->name == name ? *found : nullptr;

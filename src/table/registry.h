@@ -10,7 +10,7 @@
 namespace probing::table {
 
 // Sorted by name. Built at the first call; thread-safe, and valid for ever.
-const std::vector<const Table*>& AllTables();
+std::span<const Table* const> AllTables();
 
 // nullptr when there is none. Names are as declared, in lower case.
 const Table* FindTable(std::string_view name);

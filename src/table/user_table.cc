@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "table/registry.h"
 #include "table/ring_pool.h"
@@ -18,12 +17,6 @@ constexpr std::size_t kMaxTables = 500;  // of all targets together; a damaged r
 bool IsReserved(std::string_view schema) {
   return schema == "global" || schema == "memory" || schema == "temp" || schema == "probing" ||
          schema == "information_schema" || schema == "pg_catalog" || schema == "main";
-}
-
-std::set<std::string> DeclaredNames() {
-  std::set<std::string> names;
-  for (const Table* table : AllTables()) names.insert(LowerCase(table->name));
-  return names;
 }
 
 }  // namespace
@@ -61,8 +54,7 @@ bool UserTable::operator==(const UserTable& other) const {
 }
 
 bool IsUserTableName(const std::string& lower) {
-  static const std::set<std::string> declared = DeclaredNames();
-  return !declared.contains(lower) && !IsReserved(SchemaOf(lower)) && IsUtf8(lower);
+  return FindTable(lower) == nullptr && !IsReserved(SchemaOf(lower)) && IsUtf8(lower);
 }
 
 std::vector<std::shared_ptr<UserTable>> FindUserTables(const std::vector<Target>& targets) {
