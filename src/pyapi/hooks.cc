@@ -19,6 +19,7 @@
 #include "pyapi/nonfinite_source.h"
 #include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
+#include "pyapi/saves_source.h"
 #include "pyapi/torch_native.h"
 #include "pyapi/torch_source.h"
 
@@ -146,8 +147,8 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 // it is done part by part: each begins with a line like this.
 constexpr std::string_view kNextPart = "\n# ── ";
 
-constexpr std::array<std::string_view, 5> kSources{kHooksSource, kExprsSource, kCollectivesSource,
-                                                   kNonfiniteSource, kTorchSource};
+constexpr std::array<std::string_view, 6> kSources{kHooksSource, kExprsSource,     kCollectivesSource,
+                                                   kSavesSource, kNonfiniteSource, kTorchSource};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it

@@ -217,6 +217,7 @@ def stop_torch():
         unhook_optimizers(optimizers)
     stop_exprs()
     stop_collectives()
+    stop_saves()
     module_refs.clear()
     walked.clear()
 
@@ -236,6 +237,7 @@ def find_torch():
         torch_around("next", vars(iterator)["__next__"], read_spec)
     if torch_options["collectives"] == "on":
         find_collectives()
+    find_saves()
     return False
 
 

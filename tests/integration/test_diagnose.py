@@ -151,6 +151,32 @@ def test_a_loss_that_is_no_number_or_jumps(probing: Cli, job: StartJob, trouble:
     assert words in found[0]["evidence"] and found[0]["ranks"] == [0]
 
 
+def test_checkpoints_that_take_the_time(probing: Cli, job: StartJob) -> None:
+    one = job(3, "slow_checkpoint", 1)
+    finding = named(probing, one, "slow_checkpoint")
+    assert finding["ranks"] == [1]
+    assert "calls of torch.save()" in finding["evidence"] and "/checkpoints/last.pt" in finding["evidence"]
+    assert finding["next"].startswith(f"probing -t {one.pids[1]} query")
+
+
+def test_memory_of_a_gpu_that_grows(user: User, tmp_path: Path) -> None:
+    """There is no GPU here: a stand-in plays the driver's library (src/observe/gpu/testing)."""
+    library = tmp_path / "nvml_stand_in.so"
+    source = ROOT / "src/observe/gpu/testing/nvml_stand_in.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    one = user.target()
+    gpu = {"PROBING_NVML": str(library), "STAND_IN_PID": str(one.pid), "STAND_IN_GROWTH": "100"}
+    user("-t", one.pid, "inject", **gpu).expect(0)
+    user("config", "probing.system.interval=0.2").expect(0)
+    asked = ("diagnose", "--json", "--patience", 1, "--class", "device_memory_growth")
+    finding = wait_until(lambda: next(iter(user(*asked).json["findings"]), None), 60, "the growth is found")
+    assert finding["pids"] == [one.pid] and finding["severity"] == "warning"
+    assert "memory on GPU 0 (Stand-in H100) grows by 1" in finding["evidence"]
+    assert finding["next"] == f"probing -t {one.pid} memory --leaks"
+
+
 def test_a_garbage_collector_that_takes_the_time(probing: Cli, job: StartJob) -> None:
     finding = named(probing, job(1, "gc_pause", 0), "gc_pause")
     assert "garbage collections took" in finding["evidence"]

@@ -229,6 +229,19 @@ def test_collectives_have_their_number_size_and_time(
     assert {row["state"] for row in rows if row["op"] == "broadcast"} == {"scheduled"}
 
 
+def test_checkpoints_are_spans(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    path = str(tmp_path / 'a "checkpoint".pt')
+    job = start(target, "saving", "on", path)
+    sql = """SELECT step, duration_ms, attributes ->> '$.file' AS file FROM python.spans
+             WHERE name = 'torch.save' ORDER BY timestamp_ns LIMIT 3"""
+    rows = wait_until(lambda: len(r := ask(probing, job.pid, sql)) == 3 and r, 20, "checkpoints")
+    assert {row["file"] for row in rows} == {path} and all(row["duration_ms"] > 0 for row in rows)
+    assert len({row["step"] for row in rows}) == 3
+    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+    wait_until(lambda: job.report()["alive"] == 0, 10, "torch.save() is torch's own again")
+    assert job.report()["wrong"] == 0
+
+
 def test_everything_is_taken_out_in_the_middle_of_a_step(probing: Cli, target: StartTarget) -> None:
     job = target("torch_kinds", "plain", python=str(TORCH))
     for _ in range(3):

@@ -27,6 +27,7 @@ BEGINS = 25  # the step at which the trouble does
 report = Report("steps", "seq")
 starts = _native.Table("python.collective_starts")
 collectives = _native.Table("python.collectives")
+spans = _native.Table("python.spans")
 steps = _native.Table("python.torch_steps")
 kept = []
 
@@ -77,6 +78,16 @@ def wait_in_the_kernel():
     os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)])
 
 
+def save(step):
+    began, clock = time.time(), time.perf_counter()
+    time.sleep(0.03)
+    took_ms = (time.perf_counter() - clock) * 1e3
+    file = '{"file": "/checkpoints/last.pt"}'
+    write(
+        spans, int(began * 1e9), threading.get_ident(), None, None, "torch.save", "span", step, took_ms, file
+    )
+
+
 def load(step):
     slow = HAS_TROUBLE and TROUBLE == "data_stall"
     time.sleep(0.02 if slow else 0.0002)
@@ -92,6 +103,8 @@ def compute(step):
         wait_for_ever()  # so that nobody comes too late to see it
     elif TROUBLE == "straggler":
         time.sleep(0.05)
+    elif TROUBLE == "slow_checkpoint":
+        save(step)
     elif TROUBLE == "memory_growth":
         kept.append(bytearray(os.urandom(1024)) * 2048)
     elif TROUBLE == "gc_pause":

@@ -1,6 +1,9 @@
 // Plays libnvidia-ml.so.1 in the tests, with the signatures of nvml.h. Three GPUs: 0 answers everything,
-// 1 cannot be opened, 2 has nothing but memory. The stand_in_* variables are for the tests to change.
+// 1 cannot be opened, 2 has nothing but memory. The stand_in_* variables are for the tests to change; where
+// they cannot, the process of STAND_IN_PID uses STAND_IN_GROWTH more megabytes each second.
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct nvmlDevice_st* nvmlDevice_t;
 enum {
@@ -97,6 +100,17 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count
     processes[i] = (struct Process){i + 1000000, 1ULL << 30, 0xFFFFFFFF, 0xFFFFFFFF};
   }
   if (stand_in_processes > 0) processes[0].pid = stand_in_pid;
+  const char* pid = getenv("STAND_IN_PID");
+  const char* growth = getenv("STAND_IN_GROWTH");
+  if (pid != NULL && growth != NULL && stand_in_processes > 0) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    static double began;
+    const double seconds = now.tv_sec + now.tv_nsec / 1e9;
+    if (began == 0) began = seconds;
+    processes[0].pid = (unsigned)atoi(pid);
+    processes[0].memory += (unsigned long long)((seconds - began) * atof(growth) * (1 << 20));
+  }
   if (stand_in_processes > 1) processes[1].memory = ~0ULL;  // not available
   return kOk;
 }
