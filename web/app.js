@@ -8,11 +8,10 @@ import { fill, h } from "./lib/dom.js";
 import { isPaused, poll, setPaused } from "./lib/poll.js";
 import { current, link, makeHash, setParams } from "./lib/state.js";
 import { targets } from "./lib/targets.js";
-import { redrawCharts } from "./parts/chart.js";
 import { makeMenu, showHelp } from "./parts/menu.js";
 import { TargetPicker } from "./parts/target_picker.js";
 import { empty, failure, loading } from "./parts/states.js";
-import { findPage, PAGES } from "./routes.js";
+import { pageOf, PAGES } from "./routes.js";
 
 const menu = makeMenu();
 const picker = new TargetPicker(chooseTarget);
@@ -55,7 +54,7 @@ function missingTarget() {
 
 async function show() {
   const { page: name, params } = current();
-  const page = findPage(name) ?? PAGES[0];
+  const page = pageOf(name);
   const target = pickTarget(page, params);
   picker.show(target, page.needsTarget);
   const key = `${page.name} ${target} ${page.needsTarget && !target ? "waits" : ""}`;
@@ -131,10 +130,6 @@ targets.addEventListener("change", () => {
   picker.update();
   if (mounted.stale) show();
 });
-new MutationObserver(() => {
-  redrawCharts();
-  window.dispatchEvent(new Event("resize"));
-}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
 document.body.append(
   h(

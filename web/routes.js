@@ -22,6 +22,7 @@ export const PAGES = [
   { name: "settings", title: "Settings", icon: "M4 7h10M18 7h2M4 17h2M10 17h10M16 4v6M8 14v6" },
 ];
 
-export function findPage(name) {
-  return PAGES.find((page) => page.name === name) ?? null;
+// An address that names none shows the first.
+export function pageOf(name) {
+  return PAGES.find((page) => page.name === name) ?? PAGES[0];
 }

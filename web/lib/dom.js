@@ -75,3 +75,18 @@ export async function copy(text) {
 export function cssColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+const SERIES_COLOURS = 8;
+
+// The name of a colour that differs from its neighbours'.
+export function seriesVariable(i) {
+  return `--series-${i % SERIES_COLOURS}`;
+}
+
+// Canvases do not hear of another size or theme by themselves.
+export function keepDrawn(node, draw, signal) {
+  const observer = new ResizeObserver(draw);
+  observer.observe(node);
+  signal.addEventListener("abort", () => observer.disconnect());
+  window.addEventListener("themechange", draw, { signal });
+}

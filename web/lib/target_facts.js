@@ -27,14 +27,15 @@ async function optional(promise) {
 }
 
 // One target that cannot be read (no Python, not ours) must not hide where the others are.
-async function places(pids, target, signal) {
+async function places(target, signal, listed) {
   try {
     return await records(PLACES, { target, signal });
   } catch (error) {
     if (target || error.name === "AbortError" || error.code === "unreachable") return [];
   }
-  const each = await Promise.all(pids.map((pid) => optional(records(PLACES, { target: pid, signal }))));
-  return each.flat();
+  await listed;
+  const each = targets.live.map(({ pid }) => optional(records(PLACES, { target: pid, signal })));
+  return (await Promise.all(each)).flat();
 }
 
 function byPid(rows) {
@@ -43,18 +44,18 @@ function byPid(rows) {
 
 /** @returns {Promise<object[]>} one for each target, or for the one that is asked for */
 export async function loadFacts(target, signal) {
-  if (targets.list === null) await targets.refresh();
-  const known = targets.list.filter(({ pid }) => !target || pid === target);
-  const pids = known.filter(({ state }) => state !== "ended").map(({ pid }) => pid);
   const options = { target, signal };
+  const listed = targets.list === null ? targets.refresh() : null;
   const [processes, cpu, at, steps, logged, crashes] = await Promise.all([
     optional(records(PROCESSES, options)),
     optional(records(CPU, options)),
-    places(pids, target, signal),
+    places(target, signal, listed),
     optional(records(STEPS, options)),
     optional(records(LOGGED, options)),
     optional(records(CRASHES, options)),
+    listed,
   ]);
+  const known = targets.list.filter(({ pid }) => !target || pid === target);
   if (target && known.length === 0 && processes.length > 0)
     known.push({ pid: target, command: "", state: "live" });
   const tables = [processes, cpu, at, steps, logged, crashes].map(byPid);

@@ -13,8 +13,7 @@ const LIVE_SECONDS_APART = 0.02;
 
 export function mount({ root, params, target, signal, live }) {
   const place = new Place(invitation());
-  const view = new FlameView();
-  signal.addEventListener("abort", () => view.observer.disconnect());
+  const view = new FlameView(signal);
   const state = { profile: null, folded: null, baseline: null, startedHere: false };
   const controls = makeFlameControls(params, {
     record: () => take(),

@@ -17,8 +17,7 @@ const RANGES = [
 
 export function mount({ root, params, target, signal }) {
   const place = new Place();
-  const view = new TimelineView();
-  signal.addEventListener("abort", () => view.observer.disconnect());
+  const view = new TimelineView(signal);
   let events = [];
   const range = choice("Time range", RANGES, params.get("seconds") ?? "10", (seconds) => {
     setParams({ seconds });

@@ -1,10 +1,9 @@
 // Lines over time (uPlot). A chart is made once; new data is put into it, and a zoom stays.
-import { cssColour, fill, h, setText } from "../lib/dom.js";
+import { cssColour, fill, h, seriesVariable, setText } from "../lib/dom.js";
 import { clock, number } from "../lib/format.js";
 
 /* global uPlot */
 
-const COLOURS = 8;
 const NEAR = 20; // rows
 const charts = new Set();
 
@@ -13,14 +12,23 @@ export const BYTE_STEPS = [0, 1, 2, 3, 4].flatMap((power) =>
   [1, 2, 5, 10, 20, 50, 100, 200, 500].map((count) => count * 1024 ** power),
 );
 
-export function seriesColour(i) {
-  return cssColour(`--series-${i % COLOURS}`);
+// uPlot comes with the first chart: what needs none does not wait for it.
+let plotter = null;
+
+function fetchPlotter() {
+  const parts = [
+    h("link", { rel: "stylesheet", href: "vendor/uPlot.min.css" }),
+    h("script", { src: "vendor/uPlot.iife.min.js" }),
+  ];
+  document.head.prepend(...parts); // our style has the last word
+  return Promise.all(parts.map((node) => new Promise((done) => node.addEventListener("load", done))));
 }
 
 // Canvases do not hear of a new theme by themselves.
-export function redrawCharts() {
+function redrawCharts() {
   for (const chart of charts) chart.rebuild();
 }
+window.addEventListener("themechange", redrawCharts);
 
 export class Chart {
   /**
@@ -39,6 +47,7 @@ export class Chart {
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.area);
     charts.add(this);
+    plotter ??= fetchPlotter().then(redrawCharts);
   }
 
   // xs in seconds since the epoch when it is a time; series: [{label, values}].
@@ -63,7 +72,7 @@ export class Chart {
   makeLegend() {
     this.entries = this.series.map(({ label }, i) => {
       const value = h("b", {});
-      const parts = [h("i", { style: { background: `var(--series-${i % COLOURS})` } }), label, value];
+      const parts = [h("i", { style: { background: `var(${seriesVariable(i)})` } }), label, value];
       const node = this.options.stacked
         ? h("span", { class: "legend-entry" }, parts)
         : h(
@@ -123,7 +132,7 @@ export class Chart {
   rebuild() {
     this.plot?.destroy();
     this.plot = null;
-    if (!this.xs || this.width === 0) return;
+    if (!this.xs || this.width === 0 || !window.uPlot) return;
     this.plot = new uPlot(this.plotOptions(), this.data(), this.area);
   }
 
@@ -137,8 +146,8 @@ export class Chart {
     const order = this.series.map((one, i) => ({ ...one, i }));
     const lines = (stacked ? order.reverse() : order).map(({ label, i }) => ({
       label,
-      stroke: seriesColour(i),
-      fill: stacked ? seriesColour(i) : undefined,
+      stroke: cssColour(seriesVariable(i)),
+      fill: stacked ? cssColour(seriesVariable(i)) : undefined,
       width: stacked ? 0 : 1.5,
       points: { show: this.xs.length === 1 },
       spanGaps: true,

@@ -1,5 +1,5 @@
 // A flame graph on a canvas: click zooms, a search colours, arrows walk from box to box.
-import { cssColour, h, setText } from "../lib/dom.js";
+import { cssColour, h, keepDrawn, setText } from "../lib/dom.js";
 import { compare, layout } from "../lib/flame_tree.js";
 
 const ROW = 19;
@@ -31,7 +31,7 @@ export function fitting(text, columns) {
 }
 
 export class FlameView {
-  constructor() {
+  constructor(signal) {
     this.canvas = h("canvas", { class: "flame", tabindex: "0", role: "img", "aria-label": "flame graph" });
     this.details = h("div", { class: "flame-details", "aria-live": "polite" });
     this.node = h("div", { class: "flame-view" }, this.canvas, this.details);
@@ -43,8 +43,7 @@ export class FlameView {
     this.canvas.addEventListener("mousemove", (event) => this.choose(this.at(event), false));
     this.canvas.addEventListener("mouseleave", () => this.choose(null, false));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.observer = new ResizeObserver(() => this.draw());
-    this.observer.observe(this.node);
+    keepDrawn(this.node, () => this.draw(), signal);
   }
 
   // `before` is another tree to compare with, or null. The zoom is kept when its path still exists.

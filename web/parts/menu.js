@@ -26,13 +26,18 @@ export function makeMenu() {
       anchor.href = link(page);
       if (page === name) {
         anchor.setAttribute("aria-current", "page");
-        anchor.scrollIntoView?.({ block: "nearest", inline: "center" }); // where the menu is a line that scrolls
+        bringIntoView(anchor);
       } else {
         anchor.removeAttribute("aria-current");
       }
     }
   };
   return { node, select };
+}
+
+// Where the menu is a line that scrolls. With the next picture: asked at once, all would be laid out twice.
+function bringIntoView(anchor) {
+  requestAnimationFrame(() => anchor.scrollIntoView({ block: "nearest", inline: "center" }));
 }
 
 const KEYS = [

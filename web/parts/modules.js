@@ -1,12 +1,11 @@
 // Modules of a model: a map whose areas are times, and a table of the same.
-import { fill, h } from "../lib/dom.js";
+import { fill, h, seriesVariable } from "../lib/dom.js";
 import { integer, number, seconds } from "../lib/format.js";
 import { treemap } from "../lib/treemap.js";
 import { plainTable } from "./plain_table.js";
 
 const HEIGHT = 220;
 const MOST_ROWS = 200;
-const COLOURS = 8;
 
 export class ModuleMap {
   constructor() {
@@ -44,7 +43,7 @@ export class ModuleMap {
               top: `${y}px`,
               width: `${Math.max(w - 1, 1)}px`,
               height: `${Math.max(height - 1, 1)}px`,
-              "--own": `var(--series-${types.indexOf(entry.type) % COLOURS})`,
+              "--own": `var(${seriesVariable(types.indexOf(entry.type))})`,
             },
           },
           w > 46 && height > 18 ? entry.module : "",

@@ -1,8 +1,7 @@
 // Events on a canvas: wheel or +/− zooms, dragging or arrows move, the event under the mouse is told.
-import { cssColour, h, setText } from "../lib/dom.js";
+import { cssColour, h, keepDrawn, seriesVariable, setText } from "../lib/dom.js";
 import { arrange, MOST } from "../lib/timeline.js";
 import { seconds } from "../lib/format.js";
-import { seriesColour } from "./chart.js";
 import { fitting } from "./flame_view.js";
 
 const ROW = 18;
@@ -22,14 +21,13 @@ export function ticks(from, to, count) {
 }
 
 export class TimelineView {
-  constructor() {
+  constructor(signal) {
     this.canvas = h("canvas", { class: "timeline", tabindex: "0", role: "img", "aria-label": "timeline" });
     this.details = h("div", { class: "flame-details", "aria-live": "polite" });
     this.node = h("div", { class: "flame-view" }, this.canvas, this.details);
     this.lanes = [];
     this.window = null; // [from, to] when somebody has zoomed; else all of it
-    this.observer = new ResizeObserver(() => this.draw());
-    this.observer.observe(this.node);
+    keepDrawn(this.node, () => this.draw(), signal);
     this.listen();
   }
 
@@ -155,7 +153,7 @@ export class TimelineView {
     const count = events.length === MOST ? `the latest ${MOST}` : events.length;
     context.fillText(`${name} (${count})`, 4, top + LANE_HEAD / 2);
     context.font = "11px ui-monospace, DejaVu Sans Mono, Menlo, monospace";
-    const colour = seriesColour(i);
+    const colour = cssColour(seriesVariable(i));
     for (const { event, row } of events) {
       if (row >= MOST_ROWS) continue;
       const x = (event.start - from) * scale;
