@@ -1,5 +1,5 @@
 // A session of Python's prompt inside a process: its names stay from line to line (docs/guides/repl.md).
-import { post } from "./api.js";
+import { ApiError, post, UNREACHABLE } from "./api.js";
 
 const COMPLETION_SECONDS = 2;
 const GIL_SECONDS = 5;
@@ -10,18 +10,21 @@ export class ReplSession {
     this.session = `page-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
   }
 
-  ask(op, code, more = {}, signal = undefined) {
+  question(op, code, more) {
     const { target, session } = this;
-    return post("eval", { target, session, op, code, gil_timeout: GIL_SECONDS, ...more }, signal);
+    return { target, session, op, code, gil_timeout: GIL_SECONDS, ...more };
   }
 
   // What eval answers; isIncomplete() says when more lines are needed, `isWhole` that none will come.
-  run(code, { isWhole, timeout, signal }) {
-    return this.ask("line", code, { whole: isWhole ? "1" : "0", timeout }, signal);
+  // `printed` hears {stdout, stderr} while the code runs; the answer has what is left of them.
+  async run(code, { isWhole, timeout, printed, signal }) {
+    const question = this.question("line", code, { whole: isWhole ? "1" : "0", timeout });
+    return (await evaluateAloud(question, printed, signal)) ?? (await post("eval", question, signal));
   }
 
   async complete(text, signal) {
-    const { value } = await this.ask("complete", text, { timeout: COMPLETION_SECONDS }, signal);
+    const question = this.question("complete", text, { timeout: COMPLETION_SECONDS });
+    const { value } = await post("eval", question, signal);
     return parseCompletion(value ?? "0");
   }
 
@@ -30,8 +33,32 @@ export class ReplSession {
   }
 
   close() {
-    return this.ask("close", "", { timeout: COMPLETION_SECONDS }).catch(() => {});
+    return post("eval", this.question("close", "", { timeout: COMPLETION_SECONDS })).catch(() => {});
   }
+}
+
+// Over a WebSocket of its own, which ends with the answer: the session's names are in the process. Null when
+// none can be had: a browser does not tell why, an answer to POST does.
+function evaluateAloud(question, printed, signal) {
+  const url = new URL(`api/v1/repl?target=${question.target}`, document.baseURI);
+  url.protocol = url.protocol.replace("http", "ws");
+  const socket = new WebSocket(url);
+  signal.addEventListener("abort", () => socket.close());
+  return new Promise((resolve, reject) => {
+    let opened = false;
+    socket.onopen = () => {
+      opened = true;
+      socket.send(JSON.stringify({ ...question, stream: true }));
+    };
+    socket.onmessage = ({ data }) => {
+      const answer = JSON.parse(data);
+      if (answer.partial) return printed(answer);
+      if (answer.error) reject(new ApiError(answer.error));
+      else resolve(answer);
+      socket.close();
+    };
+    socket.onclose = () => (opened ? reject(new ApiError(UNREACHABLE)) : resolve(null));
+  });
 }
 
 export function isIncomplete({ exception }) {

@@ -70,9 +70,15 @@ export function mount({ root, target, signal }) {
     setRunning(true);
     fill(candidates);
     input.value = ""; // what is typed meanwhile stays
+    const printed = (output) => {
+      show(entry);
+      print(entry, output);
+      log.scrollTop = log.scrollHeight;
+    };
     try {
-      const result = await repl.run(code, { isWhole, timeout: Number(timeout.value) || 10, signal });
+      const result = await repl.run(code, { isWhole, timeout: Number(timeout.value) || 10, printed, signal });
       if (isIncomplete(result)) return askForMore(code);
+      print(entry, result);
       done(code, entry, answer(result));
     } catch (error) {
       if (signal.aborted) return;
@@ -99,9 +105,13 @@ export function mount({ root, target, signal }) {
     at = past.length;
     prompt.textContent = ">>>";
     entry.append(...parts);
-    log.append(entry);
-    while (log.children.length > MOST_ENTRIES) log.firstChild.remove();
+    show(entry);
     log.scrollTop = log.scrollHeight;
+  }
+
+  function show(entry) {
+    if (entry.parentNode !== log) log.append(entry);
+    while (log.children.length > MOST_ENTRIES) log.firstChild.remove();
   }
 
   async function complete() {
@@ -143,11 +153,18 @@ export function mount({ root, target, signal }) {
   input.focus({ preventScroll: true });
 }
 
-// What came of it, in the order in which Python would have printed it.
-function answer({ stdout, stderr, value, traceback, note, duration_us: took, gil_holder: holder }) {
+// What the code printed goes on where it stopped.
+function print(entry, { stdout, stderr }) {
+  for (const [kind, text] of Object.entries({ output: stdout, error: stderr })) {
+    if (!text) continue;
+    if (entry.lastChild.className !== kind) entry.append(h("pre", { class: kind }));
+    entry.lastChild.append(text);
+  }
+}
+
+// What came of it, after what was printed.
+function answer({ value, traceback, note, duration_us: took, gil_holder: holder }) {
   const parts = [];
-  if (stdout) parts.push(h("pre", {}, stdout));
-  if (stderr) parts.push(h("pre", { class: "error" }, stderr));
   if (value !== undefined && value !== null && value !== "None")
     parts.push(h("pre", { class: "value" }, value));
   if (traceback) parts.push(h("pre", { class: "error" }, traceback));
