@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,14 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def probing(*arguments: object) -> str:
     command = [str(BIN / "probing"), *map(str, arguments)]
     return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+
+
+def until(page: Page, script: str, seconds: float = 30) -> None:
+    """wait_for_function() evaluates text in the page, which its security policy forbids."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(script):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {script}"
+        page.wait_for_timeout(50)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import HOSTILE, RESULTS
+from conftest import HOSTILE, RESULTS, until
 from playwright.sync_api import Page, expect
 
 PAGES = (
@@ -25,6 +25,17 @@ PAGES = (
     "console",
     "settings",
 )
+
+# What a page shows once it has answers; those that are not here ask nothing before somebody does.
+DATA = {
+    "overview": ".facts",
+    "stacks": ".thread",
+    "training": ".facts",
+    "timeline": "canvas.timeline",
+    "system": "figure.chart[data-points]",
+    "tables": "[role=option]",
+    "settings": ".setting",
+}
 
 Visit = Callable[..., Page]
 
@@ -180,6 +191,17 @@ def test_ten_thousand_frames_are_drawn_at_once(visit: Visit) -> None:
     assert took_ms < 500
 
 
+def test_a_flame_graph_changes_with_the_theme(visit: Visit) -> None:
+    page = visit("flame", seconds=1)
+    page.route("**/api/v1/profile", lambda route: route.fulfill(json=made_up_profile(10, 10)))
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator("canvas.flame")).to_have_attribute("data-boxes", "101")
+    page.evaluate("window.before = document.querySelector('canvas.flame').toDataURL()")
+    is_dark = page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.emulate_media(color_scheme="light" if is_dark else "dark")
+    until(page, "document.querySelector('canvas.flame').toDataURL() !== window.before")
+
+
 def test_training_shows_steps_modules_and_losses(visit: Visit) -> None:
     page = visit("training")
     expect(page.locator(".facts").first).to_contain_text("Last step")
@@ -317,6 +339,29 @@ def test_the_console_evaluates_in_the_job(visit: Visit) -> None:
     expect(page.locator(".console-entry .error")).to_contain_text("ZeroDivisionError")
 
 
+def test_the_console_shows_what_is_printed_while_the_code_runs(visit: Visit) -> None:
+    page = visit("console")
+    code = page.get_by_label("Python code")
+    code.fill("import time; print('<i>first')\nwhile True: time.sleep(0.01)\n\n")
+    code.press("Enter")
+    expect(page.locator(".console-entry .output")).to_have_text("<i>first\n")
+    stop = page.get_by_role("button", name="Stop")
+    expect(stop).to_be_visible()
+    stop.click()
+    expect(page.locator(".console-entry .error")).to_contain_text("KeyboardInterrupt", timeout=15_000)
+    expect(page.locator(".console-entry .output")).to_have_text("<i>first\n")  # once
+
+
+def test_a_console_without_a_websocket_evaluates_too(visit: Visit) -> None:
+    page = visit("console")
+    refused = "class { constructor() { setTimeout(() => this.onclose()); } close() {} }"
+    page.evaluate(f"() => {{ window.WebSocket = {refused}; }}")
+    code = page.get_by_label("Python code")
+    code.fill("print(6 * 7)")
+    code.press("Enter")
+    expect(page.locator(".console-entry .output")).to_have_text("42\n")
+
+
 def test_the_console_is_a_prompt(visit: Visit) -> None:
     page = visit("console")
     code = page.get_by_label("Python code")
@@ -359,7 +404,7 @@ def test_every_page_fits_a_telephone(visit: Visit) -> None:
     page.set_viewport_size({"width": 400, "height": 800})
     for name in PAGES:
         visit(name)
-        page.wait_for_timeout(300)  # until charts have their size
+        page.locator(f"main {DATA.get(name, '.page > *')}").first.wait_for(state="attached")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 400, f"{name} is {width} px wide"
         picture(page, f"{name}-narrow")
