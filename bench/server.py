@@ -6,13 +6,14 @@
 A target is probed and served on a loopback address. One client asks one thing at a time over one
 connection (p50, p99). Then wrk: probingd and its workers on one core, N clients on the other, as fast as
 they can; N clients that ask 1,000 times a second between them (paced.py); both once more while 100 others
-follow events. Last the job: the time of its steps with and without that load on the other core, in turns.
-Writes JSON to bench/results/.
+follow events, and charts. Last the job: the time of its steps with and without that load on the other core,
+in turns. Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -24,6 +25,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +159,21 @@ def show(what: str, row: dict[str, float]) -> dict[str, Any]:
     return {"what": what, **row}
 
 
-def follow_events(port: int, count: int) -> list[socket.socket]:
-    followers = []
-    for _ in range(count):
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.sendall(b"GET /api/v1/events?interval=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        followers.append(connection)
-    return followers
+CHARTS = {
+    "cpu": "SELECT timestamp, cpu_percent FROM system.cpu WHERE timestamp > now() - interval '5 minutes'",
+    "memory": "SELECT timestamp, rss FROM system.memory WHERE timestamp > now() - interval '5 minutes'",
+}
+
+
+@contextlib.contextmanager
+def open_pages(port: int, count: int, **what: str) -> Iterator[None]:
+    """They follow the list of processes, or what is named, and ask nothing else."""
+    query = urllib.parse.urlencode({"interval": "1", **what})
+    with contextlib.ExitStack() as connections:
+        for _ in range(count):
+            connection = connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+            connection.sendall(request("GET", f"/api/v1/events?{query}"))
+        yield
 
 
 def main() -> None:
@@ -204,17 +215,23 @@ def main() -> None:
             (f"the page, {options.clients} clients", "/", options.clients, ""),
         ):
             rows.append(show(what, wrk(port, path, options.seconds, clients, script)))
-        at_pace = ask_at_pace(port, questions["SELECT 1"], options.clients, 1000, options.seconds)
-        rows.append(describe(f"SELECT 1, {options.clients} clients at their pace", at_pace, options.seconds))
-        followers = follow_events(port, 100)
-        result = wrk(port, "/api/v1/query", options.seconds, options.clients, SELECT_1)
-        rows.append(show(f"SELECT 1, {options.clients} clients, 100 follow events", result))
-        at_pace = ask_at_pace(port, questions["SELECT 1"], options.clients, 1000, options.seconds)
-        rows.append(describe("the same at their pace", at_pace, options.seconds))
-        memory_kb = int(harness.proc_status(daemon, "VmRSS").split()[0])
+        paced = (port, questions["SELECT 1"], options.clients, 1000, options.seconds)
+        rows.append(
+            describe(
+                f"SELECT 1, {options.clients} clients at their pace", ask_at_pace(*paced), options.seconds
+            )
+        )
+        for followed, what in (
+            ("events", {}),
+            ("charts", {"target": str(target.pid), "queries": json.dumps(CHARTS)}),
+        ):
+            with open_pages(port, 100, **what):
+                result = wrk(port, "/api/v1/query", options.seconds, options.clients, SELECT_1)
+                at_pace = ask_at_pace(*paced)
+                memory_kb = int(harness.proc_status(daemon, "VmRSS").split()[0])
+            rows.append(show(f"SELECT 1, {options.clients} clients, 100 follow {followed}", result))
+            rows.append(describe("the same at their pace", at_pace, options.seconds))
         print(f"probingd: {memory_kb / 1024:.1f} MB")
-        for follower in followers:
-            follower.close()
     finally:
         probing("serve", "--listen", port, "--close")
         target.kill()

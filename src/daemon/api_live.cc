@@ -2,9 +2,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "base/text.h"
 #include "daemon/api_probe.h"
+#include "daemon/followed.h"
 #include "server/http_session.h"
 #include "wire/contract.h"
 
@@ -18,6 +21,7 @@ namespace {
 constexpr double kFastestSeconds = 0.1;
 constexpr double kSlowestSeconds = 3600;
 constexpr std::size_t kMaxQueries = 32;
+constexpr std::chrono::milliseconds kOldest{500};      // what another client was told may be told again
 constexpr auto kStillHere = std::chrono::seconds(15);  // proxies drop connections that say nothing
 
 Result<double> IntervalOf(const Request& request) {
@@ -30,8 +34,8 @@ Result<double> IntervalOf(const Request& request) {
   return seconds;
 }
 
-std::string Event(const char* name, const Json& data) {
-  return std::string("event: ") + name + "\ndata: " + server::JsonText(data) + "\n\n";
+std::string Event(const std::string& name, const std::string& data) {
+  return "event: " + name + "\ndata: " + data + "\n\n";
 }
 
 using NamedSql = std::map<std::string, std::string>;
@@ -51,61 +55,83 @@ Result<NamedSql> QueriesOf(const Request& request) {
   return queries;
 }
 
-// The rows of those whose rows are not the same as before; `last` remembers them.
-asio::awaitable<Result<Json>> ChangedResults(Daemon& daemon, const NamedSql& queries,
-                                             std::optional<pid_t> pid,
-                                             std::map<std::string, std::size_t>& last) {
-  Json changed = Json::object();
-  for (const auto& [name, sql] : queries) {
-    Result<Json> rows = co_await QueryRows(daemon, sql, pid);
-    if (!rows.ok()) co_return rows.error();
-    const std::size_t hash = std::hash<Json>()(*rows);
-    const auto [known, is_new] = last.try_emplace(name, hash);
-    if (!is_new && known->second == hash) continue;
-    known->second = hash;
-    changed[name] = std::move(*rows);
-  }
-  co_return changed;
+struct Stream {
+  std::string name;
+  std::shared_ptr<Followed> source;  // with all others who follow the same
+  Followed::Text last = nullptr;
+};
+
+// What one client wants to hear.
+struct Wish {
+  std::string event;
+  bool also_the_same = false;  // again when nothing has changed
+  bool is_named = false;       // {name: answer} of the streams that have
+  std::vector<Stream> streams;
+};
+
+std::shared_ptr<Followed> FollowSql(Daemon& daemon, AllFollowed& all, const std::string& sql,
+                                    std::optional<pid_t> pid) {
+  const std::string what = std::to_string(pid.value_or(0)) + " " + sql;
+  return all.Get(what, [&daemon, sql, pid] { return QueryRows(daemon, sql, pid); });
 }
 
 // `targets` whenever they change; with ?sql= the rows of that query as often as wanted; with ?queries= those
 // of several, whenever they change.
-asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, const Request& request, const server::Send& send) {
+Result<Wish> WishOf(Daemon& daemon, AllFollowed& all, const Request& request) {
+  ASSIGN_OR_RETURN(const std::optional<pid_t> pid, TargetOf(request));
+  ASSIGN_OR_RETURN(const NamedSql queries, QueriesOf(request));
+  if (const auto sql = request.query.find("sql"); sql != request.query.end()) {
+    Wish rows{.event = "rows", .also_the_same = true};
+    rows.streams.push_back({"", FollowSql(daemon, all, sql->second, pid)});
+    return rows;
+  }
+  if (!queries.empty()) {
+    Wish results{.event = "results", .is_named = true};
+    for (const auto& [name, sql] : queries)
+      results.streams.push_back({name, FollowSql(daemon, all, sql, pid)});
+    return results;
+  }
+  Wish targets{.event = "targets"};
+  const auto list = [&daemon] { return ListTargets(daemon, Targets::Look::kQuick); };
+  targets.streams.push_back({"", all.Get("targets", list)});
+  return targets;
+}
+
+// The next event, or "" when nothing has changed.
+asio::awaitable<Result<std::string>> NextEvent(Wish& wish, std::chrono::nanoseconds age) {
+  std::string data;
+  for (Stream& stream : wish.streams) {
+    const Result<Followed::Text> text = co_await stream.source->Get(age);
+    if (!text.ok()) co_return text.error();
+    if (stream.last == *text && !wish.also_the_same) continue;
+    stream.last = *text;
+    if (!data.empty()) data += ",";
+    if (wish.is_named) data += server::JsonText(stream.name) + ":";
+    data += **text;
+  }
+  if (data.empty()) co_return data;
+  co_return Event(wish.event, wish.is_named ? "{" + data + "}" : data);
+}
+
+asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, AllFollowed& all, const Request& request,
+                                           const server::Send& send) {
   const Result<double> seconds = IntervalOf(request);
   if (!seconds.ok()) co_return seconds.error();
-  const Result<std::optional<pid_t>> pid = TargetOf(request);
-  if (!pid.ok()) co_return pid.error();
-  const auto sql = request.query.find("sql");
-  const Result<NamedSql> queries = QueriesOf(request);
-  if (!queries.ok()) co_return queries.error();
-  std::map<std::string, std::size_t> results;
-  std::string last;
+  const auto interval = std::chrono::milliseconds(static_cast<int>(*seconds * 1000));
+  Result<Wish> wish = WishOf(daemon, all, request);
+  if (!wish.ok()) co_return wish.error();
   auto last_sent = std::chrono::steady_clock::now();
   while (true) {
-    std::string event;
-    if (sql != request.query.end()) {
-      const Result<Json> rows = co_await QueryRows(daemon, sql->second, *pid);
-      if (!rows.ok()) co_return rows.error();
-      event = Event("rows", *rows);
-    } else if (!queries->empty()) {
-      const Result<Json> changed = co_await ChangedResults(daemon, *queries, *pid, results);
-      if (!changed.ok()) co_return changed.error();
-      if (!changed->empty()) event = Event("results", *changed);
-    } else {
-      const Result<Json> targets = co_await ListTargets(daemon, Targets::Look::kQuick);
-      if (!targets.ok()) co_return targets.error();
-      event = Event("targets", *targets);
-      if (event == last) event.clear();
-    }
-    if (!event.empty()) last = event;
+    Result<std::string> event = co_await NextEvent(*wish, std::min(interval / 2, kOldest));
+    if (!event.ok()) co_return event.error();
     const auto now = std::chrono::steady_clock::now();
-    if (event.empty() && now - last_sent > kStillHere) event = ": still here\n\n";
-    if (!event.empty()) {
+    if (event->empty() && now - last_sent > kStillHere) *event = ": still here\n\n";
+    if (!event->empty()) {
       last_sent = now;
-      const bool sent = co_await send(event);
+      const bool sent = co_await send(*event);
       if (!sent) co_return Result<void>();
     }
-    asio::steady_timer timer(daemon.io, std::chrono::milliseconds(static_cast<int>(*seconds * 1000)));
+    asio::steady_timer timer(daemon.io, interval);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -113,9 +139,11 @@ asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, const Request& reques
 }  // namespace
 
 void AddLiveRoutes(server::Router& router, Daemon& daemon) {
-  router.AddEvents(
-      wire::kEventsRoute, server::Right::kRead,
-      [&](const Request& request, const server::Send& send) { return FollowEvents(daemon, request, send); });
+  router.AddEvents(wire::kEventsRoute, server::Right::kRead,
+                   [&daemon, all = std::make_shared<AllFollowed>(daemon.io)](const Request& request,
+                                                                             const server::Send& send) {
+                     return FollowEvents(daemon, *all, request, send);
+                   });
   router.AddSocket(wire::kReplRoute, server::Right::kEval,
                    [&](const Request& request, const server::Receive& receive, const server::Send& send) {
                      return Repl(daemon, request, receive, send);
