@@ -16,28 +16,27 @@
 
 #include "base/clock.h"
 #include "base/scoped_fd.h"
-#include "cli/channel.h"
 #include "cli/installation.h"
 #include "cli/output.h"
 #include "cli/web_socket.h"
+#include "net/channel.h"
+#include "net/http_answer.h"
 #include "wire/contract.h"
 #include "wire/rendezvous.h"
 
 namespace probing::cli {
 namespace {
 
+using net::Channel;
+using net::HttpAnswer;
+
 constexpr std::int64_t kStartTimeoutMs = 3000;
 constexpr std::int64_t kAnswerTimeoutMs = 15000;
 constexpr std::int64_t kConnectTimeoutMs = 5000;
 
+constexpr std::size_t kMaxAnswerBytes = 4UL << 30;
 constexpr int kHttpOk = 200;
 constexpr int kHttpUnauthorized = 401;
-
-struct HttpAnswer {
-  int status = 0;
-  std::string body;
-  std::vector<std::string> warnings;
-};
 
 // Where to ask when it is not the user's own daemon. Set once, at the start of a command.
 std::optional<Endpoint>& Remote() {
@@ -55,6 +54,10 @@ Result<Channel> ConnectToRemote(const Endpoint& endpoint) {
                                              : OverSocket(wire::Connect(endpoint.socket_path, geteuid()));
   if (!channel.ok() && channel.error().hint.empty())
     channel.error().hint = "is it served there? `probing serve --listen` does that";
+  if (channel.ok() && !channel->new_fingerprint().empty()) {
+    PrintAside("probing: first visit to " + endpoint.ToText() + ", remembering its certificate " +
+               channel->new_fingerprint() + "\n");
+  }
   return channel;
 }
 
@@ -98,39 +101,6 @@ Result<Channel> ConnectOrStart() {
                directory.ok() ? "its log is " + *directory + "/probingd.log" : directory.error().message};
 }
 
-std::vector<std::string> WarningsIn(std::string_view head) {
-  std::vector<std::string> warnings;
-  const std::string name = "\r\n" + std::string(wire::kWarningHeader) + ": ";
-  for (std::size_t at = head.find(name); at != std::string_view::npos; at = head.find(name, at + 1)) {
-    const std::size_t begin = at + name.size();
-    const Json text = Json::parse(head.substr(begin, head.find("\r\n", begin) - begin), nullptr, false);
-    if (text.is_string()) warnings.push_back(text.get<std::string>());
-  }
-  return warnings;
-}
-
-Result<HttpAnswer> ReadAnswer(Channel& channel, Patience patience) {
-  std::optional<Deadline> deadline;
-  if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
-  std::string buffer;
-  std::size_t end = 0;
-  while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
-    RETURN_IF_ERROR(channel.Read(buffer, deadline));
-  const std::string head = buffer.substr(0, end + 2);
-  HttpAnswer answer;
-  std::size_t size_bytes = 0;
-  const std::size_t length = head.find("Content-Length: ");
-  const bool valid =
-      head.starts_with("HTTP/1.1 ") && length != std::string::npos &&
-      std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
-      std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc();
-  if (!valid) return Error{Code::kFailed, "probingd answered something that is not HTTP", ""};
-  while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(channel.Read(buffer, deadline));
-  answer.body = buffer.substr(end + 4, size_bytes);
-  answer.warnings = WarningsIn(head);
-  return answer;
-}
-
 std::string RequestHead(const std::string& method, const std::string& path) {
   const std::string host = Remote() && Remote()->address ? Remote()->address->ToText() : "localhost";
   std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n";
@@ -145,7 +115,9 @@ Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const s
   request +=
       "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   RETURN_IF_ERROR(channel.Write(request));
-  return ReadAnswer(channel, patience);
+  std::optional<Deadline> deadline;
+  if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
+  return net::ReadAnswer(channel, deadline, kMaxAnswerBytes);
 }
 
 Result<void> ReplaceDaemon(Channel& channel) {
@@ -162,7 +134,24 @@ Result<void> ReplaceDaemon(Channel& channel) {
 
 Error NotJson() { return {Code::kFailed, "probingd answered something that is not JSON", ""}; }
 
-Result<std::string> Fetch(const std::string& method, const std::string& path, const std::string& body,
+// What an answer says beside itself, for people.
+void PrintRemarks(const HttpAnswer& answer) {
+  for (const std::string& field : answer.Headers(wire::kWarningHeader)) {
+    const Json warning = Json::parse(field, nullptr, false);
+    if (warning.is_string()) PrintAside("probing: warning: " + warning.get<std::string>() + "\n");
+  }
+}
+
+// Whether hosts were missing, by the receipt.
+bool IsPartial(const HttpAnswer& answer) {
+  for (const std::string& field : answer.Headers(wire::kReceiptHeader)) {
+    const Json receipt = Json::parse(field, nullptr, false);
+    if (receipt.is_object() && receipt.contains("failed") && !receipt["failed"].empty()) return true;
+  }
+  return false;
+}
+
+Result<Bytes> FetchWhole(const std::string& method, const std::string& path, const std::string& body,
                           Patience patience) {
   signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
   ASSIGN_OR_RETURN(Channel channel, ConnectOrStart());
@@ -172,8 +161,8 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
     ASSIGN_OR_RETURN(channel, ConnectOrStart());
     ASSIGN_OR_RETURN(answer, Exchange(channel, method, path, body, patience));
   }
-  for (const std::string& warning : answer.warnings) PrintAside("probing: warning: " + warning + "\n");
-  if (answer.status == kHttpOk) return std::move(answer.body);
+  PrintRemarks(answer);
+  if (answer.status == kHttpOk) return Bytes{std::move(answer.body), IsPartial(answer)};
   std::optional<Error> error = ErrorIn(Json::parse(answer.body, nullptr, false));
   if (!error) return NotJson();
   if (answer.status == kHttpUnauthorized) {
@@ -181,6 +170,12 @@ Result<std::string> Fetch(const std::string& method, const std::string& path, co
                  "`probing token` on that machine shows it; put it into PROBING_TOKEN"};
   }
   return std::move(*error);
+}
+
+Result<std::string> Fetch(const std::string& method, const std::string& path, const std::string& body,
+                          Patience patience) {
+  ASSIGN_OR_RETURN(Bytes answer, FetchWhole(method, path, body, patience));
+  return std::move(answer.bytes);
 }
 
 Result<Json> Ask(const std::string& method, const std::string& path, const std::string& body,
@@ -205,8 +200,8 @@ Result<std::string> GetBytes(const std::string& path, Patience patience) {
   return Fetch("GET", path, "", patience);
 }
 
-Result<std::string> PostForBytes(const std::string& path, const Json& body, Patience patience) {
-  return Fetch("POST", path, EncodeJson(body), patience);
+Result<Bytes> PostForBytes(const std::string& path, const Json& body, Patience patience) {
+  return FetchWhole("POST", path, EncodeJson(body), patience);
 }
 
 Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {

@@ -26,9 +26,12 @@ Result<Json> GetFromDaemon(const std::string& path, Patience patience = Patience
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
 // The same for an answer that is no JSON: its bytes as they came.
+struct Bytes {
+  std::string bytes;
+  bool is_partial = false;  // hosts that were asked for it, too, did not answer
+};
 Result<std::string> GetBytes(const std::string& path, Patience patience = Patience::kSeconds);
-Result<std::string> PostForBytes(const std::string& path, const Json& body,
-                                 Patience patience = Patience::kSeconds);
+Result<Bytes> PostForBytes(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
 // "name=value&…" with what has to be escaped.
 std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields);

@@ -67,9 +67,9 @@ Result<int> Run(const Invocation& invocation) {
     ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--watch", 1));
     return Watch(invocation, question, seconds);
   }
-  ASSIGN_OR_RETURN(const std::string answer, Query(question));
-  RETURN_IF_ERROR(Deliver(invocation, question, answer));
-  return 0;
+  ASSIGN_OR_RETURN(const Bytes answer, QueryHosts(question));
+  RETURN_IF_ERROR(Deliver(invocation, question, answer.bytes));
+  return answer.is_partial ? static_cast<int>(Code::kPartial) : 0;
 }
 
 }  // namespace

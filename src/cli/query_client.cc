@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/daemon_client.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
@@ -17,13 +16,18 @@ int TerminalColumns() {
 
 }  // namespace
 
-Result<std::string> Query(const Question& question) {
+Result<Bytes> QueryHosts(const Question& question) {
   Json request{{"sql", question.sql}, {"format", question.format}};
   if (question.target) request["target"] = *question.target;
   if (!question.directory.empty()) request["directory"] = question.directory;
   if (question.format == "table") request["width"] = TerminalColumns();
   // The daemon keeps the time (probing.query.timeout). ^C ends this command and with it the query.
   return PostForBytes(std::string(wire::kQueryRoute), request, Patience::kEndless);
+}
+
+Result<std::string> Query(const Question& question) {
+  ASSIGN_OR_RETURN(Bytes answer, QueryHosts(question));
+  return std::move(answer.bytes);
 }
 
 }  // namespace probing::cli

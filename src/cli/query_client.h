@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/command.h"
+#include "cli/daemon_client.h"
 
 namespace probing::cli {
 
@@ -19,5 +20,8 @@ struct Question {
 
 // The result in that format. Tables are as wide as the terminal, or as they need to be.
 Result<std::string> Query(const Question& question);
+
+// The same for a question that other hosts may be asked, too: whether all of them have answered.
+Result<Bytes> QueryHosts(const Question& question);
 
 }  // namespace probing::cli

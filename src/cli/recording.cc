@@ -198,7 +198,9 @@ Result<std::string> RecordRemote(const Invocation& invocation, std::string_view 
                      {"show", invocation.Has("--gil")    ? "gil"
                               : invocation.Has("--idle") ? "all"
                                                          : "active"}};
-  return PostForBytes(std::string(wire::kFlamegraphRoute), request, Patience::kEndless);
+  ASSIGN_OR_RETURN(Bytes answer,
+                   PostForBytes(std::string(wire::kFlamegraphRoute), request, Patience::kEndless));
+  return std::move(answer.bytes);
 }
 
 Result<void> WriteResult(const std::string& path, std::string_view content) {

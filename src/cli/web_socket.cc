@@ -24,7 +24,7 @@ Error Gone(std::string_view why) {
 
 }  // namespace
 
-WebSocket::WebSocket(Channel channel, std::string early)
+WebSocket::WebSocket(net::Channel channel, std::string early)
     : channel_(std::move(channel)), buffer_(std::move(early)) {}
 
 Result<void> WebSocket::Send(std::string_view text) { return SendFrame(kText, text); }

@@ -9,14 +9,14 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cli/channel.h"
+#include "net/channel.h"
 
 namespace probing::cli {
 
 class WebSocket {
  public:
   // On a connection whose handshake is done; `early` is what came behind its last line.
-  WebSocket(Channel channel, std::string early);
+  WebSocket(net::Channel channel, std::string early);
 
   Result<void> Send(std::string_view text);
 
@@ -36,7 +36,7 @@ class WebSocket {
   Result<std::optional<Frame>> TakeFrame();
   Result<void> Handle(const Frame& frame);
 
-  Channel channel_;
+  net::Channel channel_;
   std::string buffer_;   // what was read and is no whole frame yet
   std::string message_;  // the frames of a message that goes on
   std::optional<std::string> ready_;

@@ -40,13 +40,13 @@ class WebSocketTest : public ::testing::Test {
 };
 
 TEST_F(WebSocketTest, WhatIsSentIsOneMaskedFrame) {
-  WebSocket socket(Channel(std::move(ours_)), "");
+  WebSocket socket(net::Channel(std::move(ours_)), "");
   ASSERT_TRUE(socket.Send("hello").ok());
   EXPECT_EQ(Sent(), std::make_pair(0x81U, std::string("hello")));
 }
 
 TEST_F(WebSocketTest, MessagesComeWholeHoweverTheyWereCut) {
-  WebSocket socket(Channel(std::move(ours_)), std::string("\x01\x03one", 5));  // read with the handshake
+  WebSocket socket(net::Channel(std::move(ours_)), std::string("\x01\x03one", 5));  // read with the handshake
   Feed(std::string("\x00\x03two", 5) + std::string("\x80\x05three", 7));
   Feed(std::string("\x81\x7e\x01\x00", 4) + std::string(256, 'x'));
   EXPECT_EQ(*socket.Receive(), "onetwothree");
@@ -54,7 +54,7 @@ TEST_F(WebSocketTest, MessagesComeWholeHoweverTheyWereCut) {
 }
 
 TEST_F(WebSocketTest, APingIsAnsweredWhileNobodyWaits) {
-  WebSocket socket(Channel(std::move(ours_)), "");
+  WebSocket socket(net::Channel(std::move(ours_)), "");
   EXPECT_TRUE(socket.StillThere());
   Feed(std::string("\x89\x04ping", 6));
   EXPECT_TRUE(socket.StillThere());
@@ -62,14 +62,14 @@ TEST_F(WebSocketTest, APingIsAnsweredWhileNobodyWaits) {
 }
 
 TEST_F(WebSocketTest, AnEndIsAnError) {
-  WebSocket socket(Channel(std::move(ours_)), "");
+  WebSocket socket(net::Channel(std::move(ours_)), "");
   theirs_.Reset();
   EXPECT_FALSE(socket.StillThere());
   EXPECT_FALSE(socket.Receive().ok());
 }
 
 TEST_F(WebSocketTest, AFrameThatIsTooLargeIsAnError) {
-  WebSocket socket(Channel(std::move(ours_)), "");
+  WebSocket socket(net::Channel(std::move(ours_)), "");
   Feed(std::string("\x81\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", 10));
   EXPECT_FALSE(socket.Receive().ok());
 }

@@ -42,13 +42,16 @@
 //   POST inject {target, timeout?}         as `probing inject --json` there
 //   POST listen {address, close?}          {addresses, link, fingerprint?}; the link is good for one visit
 //   GET  token                             {read, profile, eval}
+//   GET  node                              {instance, host, version, ranks, wall_ns}: for other hosts' probingd
 //   POST shutdown                          {}
 //
 // All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
 // {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
 // kVersionHeader; another version than the daemon's is answered with kVersionMismatch before anything is
 // done, and the client replaces the daemon. What somebody should know beside an answer (a ring that cannot be
-// read, a view that does not work) comes as kWarningHeader, a JSON string in ASCII; there may be several.
+// read, a view that does not work) comes as kWarningHeader, a JSON string in ASCII; there may be several. An
+// answer that other hosts took part in has kReceiptHeader: {expected, answered, failed: [{node, reason}],
+// dropped, bytes}, this host being one of those expected.
 #pragma once
 
 #include <string_view>
@@ -81,10 +84,12 @@ inline constexpr std::string_view kListenRoute = "/api/v1/listen";
 inline constexpr std::string_view kTokenRoute = "/api/v1/token";
 inline constexpr std::string_view kMetricsRoute = "/metrics";
 inline constexpr std::string_view kMcpRoute = "/mcp";
+inline constexpr std::string_view kNodeRoute = "/api/v1/node";
 inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 
 inline constexpr std::string_view kVersionHeader = "Probing-Version";
 inline constexpr std::string_view kWarningHeader = "Probing-Warning";
+inline constexpr std::string_view kReceiptHeader = "Probing-Receipt";
 inline constexpr int kVersionMismatch = 426;  // HTTP "Upgrade Required"
 
 // "not_found", "permission", "usage", "timeout", "partial", "failed".

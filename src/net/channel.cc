@@ -1,4 +1,4 @@
-#include "cli/channel.h"
+#include "net/channel.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -6,12 +6,11 @@
 #include <array>
 
 #include "base/file.h"
-#include "cli/dial.h"
-#include "cli/output.h"
+#include "net/dial.h"
 #include "tls/known_hosts.h"
 #include "wire/config_directory.h"
 
-namespace probing::cli {
+namespace probing::net {
 namespace {
 
 constexpr std::int64_t kWriteTimeoutMs = 30'000;
@@ -24,17 +23,13 @@ Error WentAway() {
   return {Code::kFailed, "probingd went away before it answered", "try again: it is started anew"};
 }
 
-// Before anything is sent: whether it is whom we think it is.
-Result<void> Recognise(const tls::Client& client, const std::string& address) {
-  if (client.is_trusted()) return {};
+// Before anything is sent: whether it is whom we think it is. True when nobody knew it before.
+Result<bool> Recognise(const tls::Client& client, const std::string& address) {
+  if (client.is_trusted()) return false;
   ASSIGN_OR_RETURN(const std::string directory, wire::PrepareConfigDirectory());
   const std::string known_hosts = directory + "/known_hosts";
   ASSIGN_OR_RETURN(const tls::Seen seen, tls::CheckKnownHost(known_hosts, address, client.fingerprint()));
-  if (seen == tls::Seen::kFirst) {
-    PrintAside("probing: first visit to " + address + ", remembering its certificate " +
-               client.fingerprint() + "\n");
-  }
-  return {};
+  return seen == tls::Seen::kFirst;
 }
 
 }  // namespace
@@ -44,8 +39,10 @@ Result<Channel> Channel::Dial(const wire::Address& address, std::int64_t timeout
   ASSIGN_OR_RETURN(ScopedFd socket, DialTcp(address, timeout_ms));
   if (wire::IsLoopback(address.host)) return Channel(std::move(socket));
   ASSIGN_OR_RETURN(tls::Client client, tls::Client::Connect(std::move(socket), address.host, deadline));
-  RETURN_IF_ERROR(Recognise(client, address.ToText()));
-  return Channel(std::move(client));
+  ASSIGN_OR_RETURN(const bool is_new, Recognise(client, address.ToText()));
+  Channel channel(std::move(client));
+  if (is_new) channel.new_fingerprint_ = channel.client_->fingerprint();
+  return channel;
 }
 
 Result<void> Channel::Write(std::string_view data) {
@@ -72,4 +69,4 @@ Result<void> Channel::Read(std::string& buffer, const std::optional<Deadline>& d
   return {};
 }
 
-}  // namespace probing::cli
+}  // namespace probing::net

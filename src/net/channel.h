@@ -12,7 +12,7 @@
 #include "tls/client.h"
 #include "wire/address.h"
 
-namespace probing::cli {
+namespace probing::net {
 
 class Channel {
  public:
@@ -21,6 +21,9 @@ class Channel {
   // Over TCP. Beyond this machine encrypted, to somebody whom an authority vouches for or who shows the
   // same certificate as the first time (known_hosts of the config directory).
   static Result<Channel> Dial(const wire::Address& address, std::int64_t timeout_ms);
+
+  // The certificate that was seen there for the first time, and is known from now on; "" for none.
+  const std::string& new_fingerprint() const { return new_fingerprint_; }
 
   Result<void> Write(std::string_view data);
   // Appends what has come, waiting for something; without a deadline for as long as it takes.
@@ -31,6 +34,7 @@ class Channel {
 
   ScopedFd socket_;
   std::optional<tls::Client> client_;  // instead of the socket
+  std::string new_fingerprint_;
 };
 
-}  // namespace probing::cli
+}  // namespace probing::net

@@ -7,9 +7,9 @@
 #include "base/scoped_fd.h"
 #include "wire/address.h"
 
-namespace probing::cli {
+namespace probing::net {
 
 // Tries every address a name has. The socket is blocking.
 Result<ScopedFd> DialTcp(const wire::Address& address, std::int64_t timeout_ms);
 
-}  // namespace probing::cli
+}  // namespace probing::net

@@ -1,4 +1,4 @@
-#include "cli/dial.h"
+#include "net/dial.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-namespace probing::cli {
+namespace probing::net {
 namespace {
 
 // 0 or an errno.
@@ -60,4 +60,4 @@ Result<ScopedFd> DialTcp(const wire::Address& address, std::int64_t timeout_ms) 
   return failure;
 }
 
-}  // namespace probing::cli
+}  // namespace probing::net

@@ -1,0 +1,30 @@
+// An HTTP answer as probingd gives it: a status, a few fields, a body of a length said before.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "net/channel.h"
+
+namespace probing::net {
+
+struct HttpAnswer {
+  int status = 0;
+  std::string head;  // lines, each with its end
+  std::string body;
+
+  // The values of all fields of that name, written as probingd writes it.
+  std::vector<std::string> Headers(std::string_view name) const;
+};
+
+// Waits for all of it; without a deadline for as long as it takes. A body that is said to be longer than
+// max_bytes is an error before any of it is read.
+Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,
+                              std::size_t max_bytes);
+
+}  // namespace probing::net
