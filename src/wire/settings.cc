@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "wire/address.h"
+#include "wire/node_list.h"
 #include "wire/torch_spec.h"
 
 namespace probing::wire {
@@ -79,6 +80,13 @@ constexpr std::array kSettings{
             "PEM file that other machines see, with its chain; by default a self-made one"},
     Setting{"probing.server.key", kDaemon, kPath, "", 0, 0, "",
             "PEM file of the certificate's key, when it is another one"},
+    Setting{
+        "probing.cluster.peers", kDaemon, kAddresses, "none", 0, 0, "",
+        "where the probingd of all hosts of a job answer, as in node[1-4]:3344; this one may be among them"},
+    Setting{"probing.cluster.timeout", kDaemon, kSeconds, "3", 0.05, 600, "",
+            "how long other hosts have to answer, all together; then the answer goes without them"},
+    Setting{"probing.cluster.max_bytes", kDaemon, kBytes, "67108864", 1024, 268435456, "",
+            "how much one query may gather from other hosts; beyond it the query is refused"},
     Setting{"probing.mcp.eval", kDaemon, kFlag, "false", 0, 0, "",
             "whether AI agents (/mcp) may run code in targets; they need the right to as well"},
     Setting{"probing.loglevel", kDaemon, kChoice, "info", 0, 0, "error|warn|info|debug",
@@ -150,7 +158,7 @@ std::string ExpectedForm(const Setting& setting) {
     case kTorchSpec:
       return "on or off";  // its own errors say more
     case kAddresses:
-      return "none, or addresses as in 127.0.0.1:3344 separated by commas";
+      return "none, or addresses as in 127.0.0.1:3344 or node[1-4]:3344 separated by commas";
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
@@ -212,12 +220,10 @@ std::optional<std::string> CanonicalPath(std::string_view text) {
 
 std::optional<std::string> CanonicalAddresses(std::string_view text) {
   if (text.empty() || text == "none") return "none";
+  const Result<std::vector<Address>> addresses = ParseAddresses(text);
+  if (!addresses.ok()) return std::nullopt;
   std::string canonical;
-  while (!text.empty()) {
-    const Result<Address> address = ParseAddress(TakePart(text, ','));
-    if (!address.ok()) return std::nullopt;
-    canonical += (canonical.empty() ? "" : ",") + address->ToText();
-  }
+  for (const Address& address : *addresses) canonical += (canonical.empty() ? "" : ",") + address.ToText();
   return canonical;
 }
 
