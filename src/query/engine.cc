@@ -148,6 +148,7 @@ Outcome Engine::Execute(std::string_view sql, Sight sight, const Limits& limits,
   auto scope = std::make_shared<Scope>();
   scope->targets = std::move(sight.targets);
   scope->history = std::move(sight.history);
+  scope->gather = std::move(sight.gather);
   catalog_.Enter(scope);
   outcome.error = Run(sql, limits, sink, outcome.rows);
   catalog_.Leave();
@@ -166,7 +167,14 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
   timer_->Start(limits.timeout_ms);
   EnsureGlobal(sql);
   RefreshUserTables();
-  if (ContainsIgnoringCase(sql, "training_logs")) RefreshMetrics();
+  if (ContainsIgnoringCase(sql, "training_logs")) {
+    // What other hosts log matters to those who ask for it.
+    Gatherer& gather = catalog_.scope()->gather;
+    Gatherer aside = ContainsIgnoringCase(sql, "global") ? gather : nullptr;
+    std::swap(gather, aside);
+    RefreshMetrics();
+    std::swap(gather, aside);
+  }
   std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
   // The one function that can be called in a SELECT and leaves something behind.
   if (ContainsIgnoringCase(sql, "enable_logging")) is_broken_ = true;

@@ -50,6 +50,7 @@ class ResultSink {
 struct Sight {
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;  // without one: rings only
+  Gatherer gather;                             // without one: this host only
 };
 
 struct Outcome {
@@ -68,7 +69,7 @@ class Engine {
   Outcome Execute(std::string_view sql, Sight sight, const Limits& limits, ResultSink& sink);
   Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
                   ResultSink& sink) {
-    return Execute(sql, Sight{std::move(targets), std::nullopt}, limits, sink);
+    return Execute(sql, Sight{std::move(targets), std::nullopt, nullptr}, limits, sink);
   }
 
   // Broken files of the view directory, for every answer.

@@ -58,6 +58,8 @@ std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptio
       return MakeMarkdownWriter(api, std::move(output));
     case Format::kRows:
       return MakeRowsWriter(api, std::move(output));
+    case Format::kFrame:
+      return MakeFrameWriter(api, std::move(output));
     case Format::kArrow:
       return MakeArrowWriter(api, std::move(output));
     case Format::kParquet:

@@ -55,6 +55,7 @@ std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, Outp
 std::unique_ptr<FormatWriter> MakeCsvWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeJsonWriter(const DuckDb& api, Format format, Output output);
 std::unique_ptr<FormatWriter> MakeRowsWriter(const DuckDb& api, Output output);
+std::unique_ptr<FormatWriter> MakeFrameWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeMarkdownWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeArrowWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeParquetWriter(Engine& engine, Output output);

@@ -81,6 +81,7 @@ std::string Encode(const QueryMessage& message) {
   packer.Put(message.sql).Put(message.format.format).Put(message.format.width);
   PutLimits(packer, message.limits);
   PutHistory(packer, message.history);
+  packer.Put(message.has_gatherer);
   packer.Put(message.has_provider).Put(static_cast<std::uint64_t>(message.targets.size()));
   for (const table::Target& target : message.targets) PutTarget(packer, target);
   return packer.Take();
@@ -91,8 +92,9 @@ bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedF
   std::uint64_t target_count = 0;
   if (!unpacker.Get(message.sql) || !unpacker.Get(message.format.format) ||
       !unpacker.Get(message.format.width) || !GetLimits(unpacker, message.limits) ||
-      !GetHistory(unpacker, message.history) || !unpacker.Get(message.has_provider) ||
-      !unpacker.Get(target_count) || target_count > unpacker.rest().size()) {
+      !GetHistory(unpacker, message.history) || !unpacker.Get(message.has_gatherer) ||
+      !unpacker.Get(message.has_provider) || !unpacker.Get(target_count) ||
+      target_count > unpacker.rest().size()) {
     return false;
   }
   message.targets.resize(target_count);
@@ -100,7 +102,37 @@ bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedF
   for (table::Target& target : message.targets) {
     if (!GetTarget(unpacker, target, files, next_file)) return false;
   }
-  return unpacker.done() && message.format.format <= Format::kRows;
+  return unpacker.done() && message.format.format <= Format::kFrame;
+}
+
+std::string Encode(const GatherRequest& request) {
+  Packer packer;
+  packer.Put(request.table).Put(request.is_stored).Put(request.time.from_ns).Put(request.time.to_ns);
+  packer.Put(static_cast<std::uint64_t>(request.columns.size()));
+  for (const auto& [name, type] : request.columns) packer.Put(name).Put(type);
+  return packer.Take();
+}
+
+bool Decode(std::string_view payload, GatherRequest& request) {
+  Unpacker unpacker(payload);
+  std::uint64_t count = 0;
+  if (!unpacker.Get(request.table) || !unpacker.Get(request.is_stored) ||
+      !unpacker.Get(request.time.from_ns) || !unpacker.Get(request.time.to_ns) || !unpacker.Get(count) ||
+      count > unpacker.rest().size()) {
+    return false;
+  }
+  request.columns.resize(count);
+  for (auto& [name, type] : request.columns) {
+    if (!unpacker.Get(name) || !unpacker.Get(type) || type > table::Type::kTimestamp) return false;
+  }
+  return unpacker.done();
+}
+
+std::string EncodeTexts(const std::vector<std::string>& texts) { return Packer().Put(texts).Take(); }
+
+bool DecodeTexts(std::string_view text, std::vector<std::string>& texts) {
+  Unpacker unpacker(text);
+  return unpacker.Get(texts) && unpacker.done();
 }
 
 std::string Encode(const NeedMessage& message) {

@@ -29,6 +29,7 @@ enum class FrameType : std::uint32_t {
   kData,           // from the worker: bytes of the answer
   kEnd,            // from the worker: EndMessage
   kHistoryStatus,  // from the history worker: history::StatusMessage
+  kGather,         // from the worker: GatherRequest; answered by kRows
 };
 
 inline constexpr std::size_t kMaxFrameBytes = 512UL << 20;
@@ -59,6 +60,7 @@ struct QueryMessage {  // the targets' descriptors came before, in this order
   bool has_provider = false;
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;
+  bool has_gatherer = false;
 };
 struct NeedMessage {
   std::string table;
@@ -77,13 +79,19 @@ std::string Encode(const OpenMessage& message);
 std::string Encode(const QueryMessage& message);
 std::string Encode(const NeedMessage& message);
 std::string Encode(const EndMessage& message);
+std::string Encode(const GatherRequest& request);
 bool Decode(std::string_view payload, OpenMessage& message);
 bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedFd> files);
 bool Decode(std::string_view payload, NeedMessage& message);
 bool Decode(std::string_view payload, EndMessage& message);
+bool Decode(std::string_view payload, GatherRequest& request);
 
 // kReady and kRows: an error, or a text.
 std::string EncodeResult(const Result<std::string>& result);
 Result<std::string> DecodeResult(std::string_view payload);
+
+// The text that answers kGather: several.
+std::string EncodeTexts(const std::vector<std::string>& texts);
+bool DecodeTexts(std::string_view text, std::vector<std::string>& texts);
 
 }  // namespace probing::query

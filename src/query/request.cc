@@ -23,6 +23,7 @@ constexpr std::array kFormats{
     FormatName{"rows", Format::kRows, "application/json"},
     FormatName{"arrow", Format::kArrow, "application/vnd.apache.arrow.stream"},
     FormatName{"parquet", Format::kParquet, "application/vnd.apache.parquet"},
+    FormatName{"frame", Format::kFrame, "application/octet-stream"},
 };
 
 }  // namespace

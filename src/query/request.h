@@ -26,7 +26,8 @@ namespace probing::query {
 //   rows      {columns: [{name, type}], rows: [[…]]}, values as in json: for programs
 //   markdown  a table for documents and chats
 //   arrow     an Arrow IPC stream; parquet: a Parquet file
-enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet, kRows };
+//   frame     what table::Rows::Decode() reads: for the probingd of other hosts (gathered_rows.h)
+enum class Format : std::uint8_t { kTable, kCsv, kJson, kJsonl, kMarkdown, kArrow, kParquet, kRows, kFrame };
 
 // An unknown name is a usage error that lists the known ones.
 Result<Format> ParseFormat(std::string_view name);
@@ -45,6 +46,23 @@ using Output = std::function<Result<void>(std::string_view)>;
 // `columns` are indexes into table.columns. Called on the thread that runs the query.
 using Provider = std::function<Result<table::Rows>(const table::Table& table, const table::Target* target,
                                                    const std::vector<std::size_t>& columns)>;
+
+// Rows of a table that a query needs of other hosts.
+struct GatherRequest {
+  struct Column {
+    std::string name;  // as SQL sees it: pid, rank and host are among them when the query needs them
+    table::Type type = table::Type::kInt64;
+  };
+  std::string table;
+  std::vector<Column> columns;  // none: how many rows there are is all that matters
+  table::TimeRange time;        // rows outside of it need not come
+  bool is_stored = true;        // otherwise its rows are made when they are asked for
+};
+
+// Brings them, one text for each host that has answered (gathered_rows.h); they have been checked. An error
+// ends the query; hosts that fail are the business of whoever gathers. Called on the thread that runs the
+// query.
+using Gatherer = std::function<Result<std::vector<std::string>>(const GatherRequest& request)>;
 
 // Tells a query that nobody waits for its answer any more. Thread-safe.
 class Cancellation {
@@ -65,6 +83,7 @@ struct QueryRequest {
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;  // also rows that are in files only
   Provider provider;
+  Gatherer gatherer;                           // null: `global` is this host
   std::shared_ptr<Cancellation> cancellation;  // shared with whoever may cancel; null when nobody may
 };
 

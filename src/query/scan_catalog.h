@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "query/request.h"
 #include "table/source.h"
 
 namespace probing::query {
@@ -20,6 +21,7 @@ struct Scope {
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;
   std::map<std::string, table::TimeRange, std::less<>> time;  // by table, where the query says so
+  Gatherer gather;                                            // null: `global` is this host
 
   // A target that cannot be read does not spoil the answer about the others.
   void Warn(std::string warning);

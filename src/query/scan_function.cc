@@ -74,7 +74,29 @@ OutputColumn PlanColumn(const BindData& data, idx_t index, table::ScanRequest& r
     to_microseconds = table.columns[index].type == Type::kTimestamp;
   }
   request.columns.push_back(own);
-  return {kSource, request.columns.size() - 1, to_microseconds};
+  return {kSource, to_microseconds};
+}
+
+// The rows of other hosts, for `global`. Rows about a host are those of the host that is asked.
+Result<void> Gather(const BindData& data, const std::vector<idx_t>& indexes, const table::TimeRange& time,
+                    ScanState& state) {
+  const table::Table& table = data.source->table();
+  if (!data.everywhere || !state.scope->gather || table.about == table::About::kHost) return {};
+  GatherRequest request{.table = state.table, .columns = {}, .time = time};
+  request.is_stored = table.kind == table::Kind::kStored;
+  std::vector<Type> types;
+  for (const idx_t index : indexes) {
+    if (index >= data.columns.size()) continue;
+    const table::Column& column = data.columns[index];
+    request.columns.push_back({std::string(column.name), column.type});
+    types.push_back(column.type);
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> texts, state.scope->gather(request));
+  for (std::string& text : texts) {
+    ASSIGN_OR_RETURN(GatheredRows rows, GatheredRows::Parse(std::move(text), types));
+    state.gathered.push_back(std::make_shared<const GatheredRows>(std::move(rows)));
+  }
+  return {};
 }
 
 void Init(duckdb_init_info info) {
@@ -86,9 +108,11 @@ void Init(duckdb_init_info info) {
   const Scope& scope = *state->scope;
   state->table = data.source->table().name;
   table::ScanRequest request;
-  const idx_t count = api.init_get_column_count(info);
-  for (idx_t i = 0; i < count; ++i)
-    state->outputs.push_back(PlanColumn(data, api.init_get_column_index(info, i), request));
+  std::vector<idx_t> indexes(api.init_get_column_count(info));
+  for (idx_t i = 0; i < indexes.size(); ++i) {
+    indexes[i] = api.init_get_column_index(info, i);
+    state->outputs.push_back(PlanColumn(data, indexes[i], request));
+  }
   for (const table::Target& target : scope.targets) {
     if (data.everywhere || target.selected) request.targets.push_back(&target);
   }
@@ -101,7 +125,13 @@ void Init(duckdb_init_info info) {
     return;
   }
   state->parts = std::move(*parts);
-  api.init_set_max_threads(info, std::max<std::size_t>(1, state->parts.size()));
+  if (const Result<void> gathered = Gather(data, indexes, request.time, *state); !gathered.ok()) {
+    const Error& error = gathered.error();
+    api.init_set_error(info, (error.message + (error.hint.empty() ? "" : "\n" + error.hint)).c_str());
+    return;
+  }
+  const std::size_t pieces = state->parts.size() + state->gathered.size();
+  api.init_set_max_threads(info, std::max<std::size_t>(1, pieces));
   api.init_set_init_data(info, state.release(), Delete<ScanState>);
 }
 

@@ -38,13 +38,23 @@ void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& outp
   api.destroy_value(&value);
 }
 
+bool IsFromCursor(const OutputColumn& output, const ThreadState& mine) {
+  using enum OutputColumn::From;
+  return output.from == kSource || (mine.has_all_columns && output.from != kNothing);
+}
+
 // Opens the next part that can be read; false when there is none. A part that cannot be read is
 // an error when it is the only one, and otherwise a warning.
 Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
   mine.cursor.reset();
   while (true) {
     const std::size_t index = scan.next_part.fetch_add(1);
-    if (index >= scan.parts.size()) return false;
+    mine.has_all_columns = index >= scan.parts.size();
+    if (mine.has_all_columns) {
+      if (index - scan.parts.size() >= scan.gathered.size()) return false;
+      mine.cursor = MakeGatheredCursor(scan.gathered[index - scan.parts.size()]);
+      return true;
+    }
     const table::Part& part = scan.parts[index];
     Result<std::unique_ptr<table::Cursor>> cursor = part.open();
     if (cursor.ok()) {
@@ -52,7 +62,8 @@ Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
       mine.target = part.target;
       return true;
     }
-    if (scan.failed_parts.fetch_add(1) + 1 == scan.parts.size()) return cursor.error();
+    if (scan.failed_parts.fetch_add(1) + 1 == scan.parts.size() && scan.gathered.empty())
+      return cursor.error();
     scan.scope->Warn(scan.table + (part.target == nullptr ? "" : " of " + std::to_string(part.target->pid)) +
                      ": " + cursor.error().message);
   }
@@ -62,18 +73,17 @@ Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
 
 Result<std::size_t> FillChunk(const DuckDb& api, ScanState& scan, ThreadState& mine,
                               duckdb_data_chunk chunk) {
-  std::vector<table::ColumnOut> columns;
   mine.validity.resize(scan.outputs.size());
-  for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
-    const OutputColumn& output = scan.outputs[i];
-    if (output.from != OutputColumn::From::kSource) continue;
-    columns.emplace_back(api.vector_get_data(api.data_chunk_get_vector(chunk, i)),
-                         mine.validity[output.source_slot].data());
-  }
   while (true) {
     if (mine.cursor == nullptr) {
       ASSIGN_OR_RETURN(const bool found, NextPart(scan, mine));
       if (!found) return std::size_t{0};
+    }
+    std::vector<table::ColumnOut> columns;
+    for (std::size_t i = 0; i < scan.outputs.size(); ++i) {
+      if (IsFromCursor(scan.outputs[i], mine))
+        columns.emplace_back(api.vector_get_data(api.data_chunk_get_vector(chunk, i)),
+                             mine.validity[i].data());
     }
     for (auto& words : mine.validity) words.fill(~std::uint64_t{0});
     ASSIGN_OR_RETURN(const std::size_t count, mine.cursor->Next(columns));
@@ -88,14 +98,14 @@ void PutBatch(const DuckDb& api, const ScanState& scan, ThreadState& mine, duckd
     const OutputColumn& output = scan.outputs[i];
     duckdb_vector vector = api.data_chunk_get_vector(chunk, i);
     if (output.from == OutputColumn::From::kNothing) continue;
-    if (output.from != OutputColumn::From::kSource) {
+    if (!IsFromCursor(output, mine)) {
       PutTarget(api, vector, output, mine.target);
       continue;
     }
     if (output.to_microseconds)
       PutNanosecondsAsMicroseconds(static_cast<std::int64_t*>(api.vector_get_data(vector)), count);
     // A column without NULLs gets no validity mask at all: the engine is faster without.
-    const auto& validity = mine.validity[output.source_slot];
+    const auto& validity = mine.validity[i];
     if (std::ranges::all_of(validity, [](std::uint64_t word) { return word == ~std::uint64_t{0}; })) continue;
     api.vector_ensure_validity_writable(vector);
     std::memcpy(api.vector_get_validity(vector), validity.data(), sizeof(validity));

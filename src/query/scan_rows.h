@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "query/duckdb_api.h"
+#include "query/gathered_rows.h"
 #include "query/scan_catalog.h"
 
 namespace probing::query {
@@ -18,7 +19,6 @@ namespace probing::query {
 // One column of the output, in the order DuckDB wants them.
 struct OutputColumn {
   enum class From { kSource, kPid, kRank, kHost, kNothing } from;
-  std::size_t source_slot = 0;  // position in ScanRequest::columns
   bool to_microseconds = false;
 };
 
@@ -27,6 +27,7 @@ struct ScanState {
   std::string table;
   std::vector<OutputColumn> outputs;
   std::vector<table::Part> parts;
+  std::vector<std::shared_ptr<const GatheredRows>> gathered;  // after them; shared with their cursors
   std::atomic<std::size_t> next_part = 0;
   std::atomic<std::size_t> failed_parts = 0;
 };
@@ -35,6 +36,7 @@ struct ScanState {
 struct ThreadState {
   std::unique_ptr<table::Cursor> cursor;
   const table::Target* target = nullptr;
+  bool has_all_columns = false;  // the cursor gives pid, rank and host, too
   std::vector<std::array<std::uint64_t, table::kBatchRows / 64>> validity;
 };
 

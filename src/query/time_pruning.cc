@@ -67,7 +67,7 @@ std::string PlainName(std::string name) {
 
 bool IsWorthPruning(const Scope& scope, std::string_view sql) {
   if (sql.find("timestamp") == std::string_view::npos) return false;
-  if (scope.history) return true;
+  if (scope.history || scope.gather) return true;
   std::int64_t bytes = 0;
   for (const table::Target& target : scope.targets) {
     for (const auto& fd : target.ring_fds) {

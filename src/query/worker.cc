@@ -77,10 +77,7 @@ class RemoteRows {
     need.table = table.name;
     if (target != nullptr) need.target = engine_->IndexOf(*target);
     need.columns.assign(columns.begin(), columns.end());
-    RETURN_IF_ERROR(SendFrame(kWorkerSocket, FrameType::kNeed, Encode(need)));
-    ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever)));
-    if (frame.type != FrameType::kRows) return Error{Code::kFailed, "an unexpected message", ""};
-    ASSIGN_OR_RETURN(const std::string encoded, DecodeResult(frame.payload));
+    ASSIGN_OR_RETURN(const std::string encoded, Ask(FrameType::kNeed, Encode(need)));
     ASSIGN_OR_RETURN(table::Rows rows, table::Rows::Decode(encoded));
     const std::vector<table::Type> types = table::TypesOf(table, columns);
     bool fits = rows.width() == types.size();
@@ -89,7 +86,26 @@ class RemoteRows {
     return rows;
   }
 
+  // How scans of `global` get the rows of other hosts.
+  Gatherer gatherer() {
+    return [this](const GatherRequest& request) -> Result<std::vector<std::string>> {
+      const std::lock_guard lock(mutex_);
+      ASSIGN_OR_RETURN(const std::string encoded, Ask(FrameType::kGather, Encode(request)));
+      std::vector<std::string> texts;
+      if (!DecodeTexts(encoded, texts)) return Error{Code::kFailed, "rows of other hosts are damaged", ""};
+      return texts;
+    };
+  }
+
  private:
+  // REQUIRES: the mutex is held.
+  static Result<std::string> Ask(FrameType type, const std::string& payload) {
+    RETURN_IF_ERROR(SendFrame(kWorkerSocket, type, payload));
+    ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever)));
+    if (frame.type != FrameType::kRows) return Error{Code::kFailed, "an unexpected message", ""};
+    return DecodeResult(frame.payload);
+  }
+
   std::mutex mutex_;
   const Engine* engine_ = nullptr;
 };
@@ -181,9 +197,10 @@ class Worker {
             if (end.body.size() < kBytesAtOnce) return {};
             return SendFrame(kWorkerSocket, FrameType::kData, std::exchange(end.body, {}));
           });
-      Outcome outcome =
-          engine_->Execute(message.sql, Sight{std::move(message.targets), std::move(message.history)},
-                           message.limits, *writer);
+      Outcome outcome = engine_->Execute(message.sql,
+                                         Sight{std::move(message.targets), std::move(message.history),
+                                               message.has_gatherer ? remote_.gatherer() : nullptr},
+                                         message.limits, *writer);
       end.error = std::move(outcome.error);
       end.rows = outcome.rows;
       end.warnings = std::move(outcome.warnings);

@@ -54,8 +54,13 @@ Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
       files.push_back(file->get());
     }
   }
-  QueryMessage message{request.sql,     request.format, request.limits, request.provider != nullptr,
-                       request.targets, request.history};
+  QueryMessage message{request.sql,
+                       request.format,
+                       request.limits,
+                       request.provider != nullptr,
+                       request.targets,
+                       request.history,
+                       request.gatherer != nullptr};
   return SendFrame(socket_.get(), FrameType::kQuery, Encode(message), files);
 }
 
@@ -78,6 +83,16 @@ Result<void> WorkerProcess::SendRows(const QueryRequest& request, std::string_vi
   return SendFrame(
       socket_.get(), FrameType::kRows,
       EncodeResult(rows.ok() ? Result<std::string>(rows->Encode()) : Result<std::string>(rows.error())));
+}
+
+Result<void> WorkerProcess::SendGathered(const QueryRequest& request, std::string_view payload) {
+  GatherRequest wanted;
+  if (!Decode(payload, wanted) || !request.gatherer)
+    return Error{Code::kFailed, "the query worker asked for nonsense", ""};
+  const Result<std::vector<std::string>> gathered = request.gatherer(wanted);
+  return SendFrame(socket_.get(), FrameType::kRows,
+                   EncodeResult(gathered.ok() ? Result<std::string>(EncodeTexts(*gathered))
+                                              : Result<std::string>(gathered.error())));
 }
 
 bool WorkerProcess::Send(const QueryRequest& request) {
@@ -124,6 +139,9 @@ std::optional<WorkerProcess::Fate> WorkerProcess::Handle(const QueryRequest& req
       break;
     case FrameType::kNeed:
       handled = SendRows(request, frame.payload);
+      break;
+    case FrameType::kGather:
+      handled = SendGathered(request, frame.payload);
       break;
     case FrameType::kEnd:
       if (!Decode(frame.payload, end)) {

@@ -46,6 +46,7 @@ class WorkerProcess {
       : pid_(pid), socket_(std::move(socket)), memory_bytes_(memory_bytes) {}
   Result<void> SendQuery(const QueryRequest& request);
   Result<void> SendRows(const QueryRequest& request, std::string_view payload);
+  Result<void> SendGathered(const QueryRequest& request, std::string_view payload);
   // Its fate when this was its last frame.
   std::optional<Fate> Handle(const QueryRequest& request, const Frame& frame, const Output& output,
                              QueryAnswer& answer);

@@ -1,0 +1,29 @@
+// One question to another host's probingd.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "wire/address.h"
+
+namespace probing::cluster {
+
+struct PeerRequest {
+  wire::Address address;
+  std::string path;
+  std::string body;                 // JSON, sent with POST; "" is a GET
+  std::string token;                // "" for none
+  std::size_t max_bytes = 1 << 20;  // of the answer
+};
+
+// The body of an answer with status 200; anything else is an error. Encrypted beyond this machine, to a
+// certificate that is known (net/channel.h). Blocks until the deadline, and longer only to look up a name.
+Result<std::string> AskPeer(const PeerRequest& request, const Deadline& deadline);
+
+// The secret this probingd shows to others: of PROBING_TOKEN the one for reading, or else the one for
+// everything.
+std::string OwnToken();
+
+}  // namespace probing::cluster

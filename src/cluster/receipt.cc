@@ -1,0 +1,39 @@
+#include "cluster/receipt.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace probing::cluster {
+
+std::size_t Receipt::failed() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(asked, [](const auto& each) { return !each.second.empty(); }));
+}
+
+std::string Receipt::ToJson() const {
+  using Json = nlohmann::ordered_json;
+  Json missing = Json::array();
+  for (const auto& [node, reason] : asked) {
+    if (!reason.empty()) missing.push_back({{"node", node}, {"reason", reason}});
+  }
+  const std::size_t expected = asked.size() + 1;
+  const Json json{{"expected", expected},
+                  {"answered", expected - failed()},
+                  {"failed", std::move(missing)},
+                  {"dropped", dropped},
+                  {"bytes", bytes}};
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string Receipt::ToText() const {
+  const std::size_t expected = asked.size() + 1;
+  std::string text =
+      std::to_string(expected - failed()) + " of " + std::to_string(expected) + " hosts answered";
+  if (dropped > 0) text += ", " + std::to_string(dropped) + " rows were dropped there";
+  for (const auto& [node, reason] : asked) {
+    if (!reason.empty()) text += "; " + node + ": " + reason;
+  }
+  return text;
+}
+
+}  // namespace probing::cluster
