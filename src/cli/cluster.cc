@@ -18,14 +18,18 @@ constexpr const char* kStacks =
 constexpr const char* kExpected =
     "SELECT DISTINCT rank, state FROM global.probing.targets WHERE job_role = 'rank' ORDER BY rank";
 constexpr const char* kNodes =
-    "SELECT host, node, state, version, ranks FROM cluster.nodes ORDER BY host, node";
+    "SELECT host, node, state, version, ranks, round(clock_offset_ms, 3) AS clock_offset_ms,"
+    " round(clock_error_ms, 3) AS clock_error_ms, problem FROM cluster.nodes ORDER BY host, node";
+constexpr const char* kDown = "SELECT count(*) AS down FROM cluster.nodes WHERE state <> 'up'";
 
-Result<Json> Ask(const char* sql) {
+// Remembers in `is_partial` that hosts were missing.
+Result<Json> Ask(const char* sql, bool& is_partial) {
   Question question;
   question.sql = sql;
   question.format = "json";
-  ASSIGN_OR_RETURN(const std::string answer, Query(question));
-  Json rows = Json::parse(answer, nullptr, false);
+  ASSIGN_OR_RETURN(const Bytes answer, QueryHosts(question));
+  is_partial = is_partial || answer.is_partial;
+  Json rows = Json::parse(answer.bytes, nullptr, false);
   if (!rows.is_array()) return Error{Code::kFailed, "probingd's answer is damaged", ""};
   return rows;
 }
@@ -76,8 +80,9 @@ std::string Indented(const std::string& stack) {
 }
 
 Result<int> Backtrace(const Invocation& invocation) {
-  ASSIGN_OR_RETURN(Json groups, Ask(kStacks));
-  ASSIGN_OR_RETURN(const Json expected, Ask(kExpected));
+  bool is_partial = false;
+  ASSIGN_OR_RETURN(Json groups, Ask(kStacks, is_partial));
+  ASSIGN_OR_RETURN(const Json expected, Ask(kExpected, is_partial));
   std::set<std::int64_t> missing;
   std::set<std::int64_t> ended;
   for (const Json& row : expected)
@@ -88,7 +93,7 @@ Result<int> Backtrace(const Invocation& invocation) {
   }
   if (invocation.Has("--json")) {
     Print(FormatJson({{"groups", groups}, {"ended", ended}, {"missing", missing}}));
-    return missing.empty() ? 0 : static_cast<int>(Code::kPartial);
+    return missing.empty() && !is_partial ? 0 : static_cast<int>(Code::kPartial);
   }
   if (groups.empty()) {
     PrintAside(
@@ -102,7 +107,7 @@ Result<int> Backtrace(const Invocation& invocation) {
     return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges({ranks.begin(), ranks.end()});
   };
   if (!ended.empty()) PrintAside(list(ended) + (ended.size() == 1 ? " has ended\n" : " have ended\n"));
-  if (missing.empty()) return 0;
+  if (missing.empty()) return is_partial ? static_cast<int>(Code::kPartial) : 0;
   PrintAside(list(missing) + " did not show a stack\n");
   return static_cast<int>(Code::kPartial);
 }
@@ -113,15 +118,17 @@ Result<int> Nodes(const Invocation& invocation) {
   question.format = invocation.Has("--json") ? "json" : "table";
   ASSIGN_OR_RETURN(const std::string answer, Query(question));
   Print(answer);
-  return 0;
+  bool is_partial = false;
+  ASSIGN_OR_RETURN(const Json down, Ask(kDown, is_partial));
+  return down.empty() || down[0].value("down", 0) == 0 ? 0 : static_cast<int>(Code::kPartial);
 }
 
 Result<int> Run(const Invocation& invocation) {
-  const std::string what = invocation.arguments.empty() ? "" : invocation.arguments[0];
+  const std::string what = invocation.arguments.empty() ? "nodes" : invocation.arguments[0];
   if (what == "backtrace" || what == "bt") return Backtrace(invocation);
   if (what == "nodes") return Nodes(invocation);
   return Error{
-      Code::kUsage, what.empty() ? "cluster needs a word" : "cluster knows no \"" + what + "\"",
+      Code::kUsage, "cluster knows no \"" + what + "\"",
       "`probing cluster backtrace` groups the stacks of all ranks, `probing cluster nodes` lists hosts"};
 }
 
@@ -134,7 +141,7 @@ Command ClusterCommand() {
           .target = TargetUse::kOptional,
           .all_is_fine = true,
           .arguments = Arguments::kOne,
-          .options = {{"WORD", "", "backtrace or nodes"}, {"--json", "", "print JSON"}},
+          .options = {{"WORD", "", "nodes (default) or backtrace"}, {"--json", "", "print JSON"}},
           .run = Run};
 }
 

@@ -142,17 +142,28 @@ void PrintRemarks(const HttpAnswer& answer) {
   }
 }
 
-// Whether hosts were missing, by the receipt.
-bool IsPartial(const HttpAnswer& answer) {
+// Says which hosts the answer is about, and whether some are missing.
+bool PrintReceipt(const HttpAnswer& answer) {
+  bool is_partial = false;
   for (const std::string& field : answer.Headers(wire::kReceiptHeader)) {
     const Json receipt = Json::parse(field, nullptr, false);
-    if (receipt.is_object() && receipt.contains("failed") && !receipt["failed"].empty()) return true;
+    if (!receipt.is_object()) continue;
+    const Json failed = receipt.value("failed", Json::array());
+    is_partial = !failed.empty();
+    std::string text = "probing: " + std::string(is_partial ? "partial: " : "") +
+                       receipt.value("answered", Json(0)).dump() + " of " +
+                       receipt.value("expected", Json(0)).dump() + " hosts answered";
+    if (const Json dropped = receipt.value("dropped", Json(0)); dropped != 0)
+      text += ", " + dropped.dump() + " rows were dropped by the probes of other hosts";
+    for (const Json& each : failed)
+      text += "\nprobing:   " + each.value("node", "") + ": " + each.value("reason", "");
+    PrintAside(text + "\n");
   }
-  return false;
+  return is_partial;
 }
 
 Result<Bytes> FetchWhole(const std::string& method, const std::string& path, const std::string& body,
-                          Patience patience) {
+                         Patience patience) {
   signal(SIGPIPE, SIG_IGN);  // a daemon that ends meanwhile is an error, not a death
   ASSIGN_OR_RETURN(Channel channel, ConnectOrStart());
   ASSIGN_OR_RETURN(HttpAnswer answer, Exchange(channel, method, path, body, patience));
@@ -162,7 +173,7 @@ Result<Bytes> FetchWhole(const std::string& method, const std::string& path, con
     ASSIGN_OR_RETURN(answer, Exchange(channel, method, path, body, patience));
   }
   PrintRemarks(answer);
-  if (answer.status == kHttpOk) return Bytes{std::move(answer.body), IsPartial(answer)};
+  if (answer.status == kHttpOk) return Bytes{std::move(answer.body), PrintReceipt(answer)};
   std::optional<Error> error = ErrorIn(Json::parse(answer.body, nullptr, false));
   if (!error) return NotJson();
   if (answer.status == kHttpUnauthorized) {

@@ -167,6 +167,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddMetrics(router, daemon);
   AddMcp(router, daemon);
   AddDiagnosis(router, daemon);
+  AddClusterRoutes(router, daemon);
   AddWebPage(router, daemon);
 }
 

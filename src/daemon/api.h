@@ -28,6 +28,7 @@ struct Daemon {
   Targets& targets;
   Sampling& sampling;
   Queries& queries;
+  const cluster::Members& members;
   wire::Settings& settings;
   Listening& listening;
   server::HttpServer& server;
@@ -37,18 +38,19 @@ struct Daemon {
   std::function<void()> shutdown;
 };
 
-void AddRoutes(server::Router& router, Daemon& daemon);        // api.cc, and all of these:
-void AddEvalRoutes(server::Router& router, Daemon& daemon);    // api_eval.cc: eval, debugger, eject
-void AddConfigRoutes(server::Router& router, Daemon& daemon);  // api_config.cc
-void AddInjectRoute(server::Router& router, Daemon& daemon);   // api_inject.cc
-void AddSourceRoute(server::Router& router, Daemon& daemon);   // api_source.cc
-void AddStackRoutes(server::Router& router, Daemon& daemon);   // api_stacks.cc: backtrace, flamegraph
-void AddServerRoutes(server::Router& router, Daemon& daemon);  // api_server.cc: listen, token, tables, ready
-void AddLiveRoutes(server::Router& router, Daemon& daemon);    // api_live.cc: events, repl
-void AddMetrics(server::Router& router, Daemon& daemon);       // metrics.cc
-void AddMcp(server::Router& router, Daemon& daemon);           // mcp.cc
-void AddDiagnosis(server::Router& router, Daemon& daemon);     // diagnosis.cc
-void AddWebPage(server::Router& router, Daemon& daemon);       // web_page.cc
+void AddRoutes(server::Router& router, Daemon& daemon);         // api.cc, and all of these:
+void AddEvalRoutes(server::Router& router, Daemon& daemon);     // api_eval.cc: eval, debugger, eject
+void AddConfigRoutes(server::Router& router, Daemon& daemon);   // api_config.cc
+void AddInjectRoute(server::Router& router, Daemon& daemon);    // api_inject.cc
+void AddSourceRoute(server::Router& router, Daemon& daemon);    // api_source.cc
+void AddStackRoutes(server::Router& router, Daemon& daemon);    // api_stacks.cc: backtrace, flamegraph
+void AddServerRoutes(server::Router& router, Daemon& daemon);   // api_server.cc: listen, token, tables, ready
+void AddLiveRoutes(server::Router& router, Daemon& daemon);     // api_live.cc: events, repl
+void AddMetrics(server::Router& router, Daemon& daemon);        // metrics.cc
+void AddMcp(server::Router& router, Daemon& daemon);            // mcp.cc
+void AddDiagnosis(server::Router& router, Daemon& daemon);      // diagnosis.cc
+void AddClusterRoutes(server::Router& router, Daemon& daemon);  // api_cluster.cc: node
+void AddWebPage(server::Router& router, Daemon& daemon);        // web_page.cc
 
 // What several of them need. REQUIRES of coroutines: their arguments outlive them.
 

@@ -99,8 +99,8 @@ void AddHistory(const History& history, const table::Target& about, Builder& row
   }
 }
 
-// This host; others will be beside it when many hosts are one job.
-void AddNodes(const Targets& targets, Builder& rows) {
+// This host, and the others.
+void AddNodes(const Targets& targets, const std::vector<cluster::Member>& members, Builder& rows) {
   std::string address;
   for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
     const std::string path = directory + "/probingd.sock";
@@ -112,7 +112,20 @@ void AddNodes(const Targets& targets, Builder& rows) {
             {"version", std::string(PROBING_VERSION)},
             {"ranks", static_cast<std::int64_t>(targets.live())},
             {"last_seen", WallNs()},
+            {"clock_offset_ms", 0.0},
             {"clock_error_ms", 0.0}});
+  for (const cluster::Member& member : members) {
+    const bool seen = member.last_seen_ns != 0;
+    rows.Add({{"host", OrNull(member.host)},
+              {"node", member.address.ToText()},
+              {"state", std::string(member.problem.empty() ? "up" : "down")},
+              {"version", OrNull(member.version)},
+              {"ranks", seen ? Value(member.ranks) : Value()},
+              {"last_seen", seen ? Value(member.last_seen_ns) : Value()},
+              {"clock_offset_ms", seen ? Value(member.clock_offset_ms) : Value()},
+              {"clock_error_ms", seen ? Value(member.clock_error_ms) : Value()},
+              {"problem", OrNull(member.problem)}});
+  }
 }
 
 std::string Folded(const flame::Profile& profile, flame::StackId stack) {
@@ -153,7 +166,7 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
   } else if (table.name == "probing.history") {
     AddHistory(state.history, *target, rows);
   } else if (table.name == "cluster.nodes") {
-    AddNodes(state.targets, rows);
+    AddNodes(state.targets, state.members, rows);
   } else if (table.name == "python.samples") {
     state.sampling.Look(static_cast<pid_t>(target->pid),
                         [&](const flame::Profile& profile) { AddSamples(profile, rows); });

@@ -2,6 +2,7 @@
 // answers. For query::Provider.
 #pragma once
 
+#include "cluster/members.h"
 #include "daemon/history.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
@@ -15,6 +16,7 @@ struct DaemonState {
   const Targets& targets;
   const Sampling& sampling;
   const History& history;
+  const std::vector<cluster::Member>& members;
   const wire::Settings& settings;
 };
 

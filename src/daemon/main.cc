@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "cluster/members.h"
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/history.h"
@@ -147,7 +148,8 @@ int Run() {
   Sampling sampling(io, targets);
   Series series(io, targets, settings);
   History history(io, targets, settings);
-  Queries queries(io, targets, sampling, history, settings);
+  cluster::Members members;
+  Queries queries(io, targets, sampling, history, members, settings);
   server::Access access;
   if (const Result<void> loaded = LoadTokens(access); !loaded.ok())
     Log(LogLevel::kError, loaded.error().message + "; " + loaded.error().hint);
@@ -155,10 +157,9 @@ int Run() {
   server::HttpServer server(io, router, access);
   Listening listening(io, targets, settings, server, access);
   asio::thread_pool threads(kThreads);
-  Daemon daemon{
-      io, targets, sampling, queries, settings, listening, server, access, threads, MonotonicNs(), [&io] {
-        io.stop();
-      }};
+  Daemon daemon{io,        targets, sampling, queries, members,       settings,
+                listening, server,  access,   threads, MonotonicNs(), [&io] {
+        io.stop(); }};
   AddRoutes(router, daemon);
   server.SetLineHandler([&](server::TextState& state, const std::string& line) {
     return AnswerLine(daemon, router, state, line);

@@ -15,6 +15,7 @@
 #include "table/history_files.h"
 #include "wire/config_directory.h"
 #include "wire/contract.h"
+#include "wire/node_list.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -64,6 +65,15 @@ Result<query::FormatOptions> FormatOf(const server::Request& request) {
   return options;
 }
 
+// In every format as a field of the answer's head; in `rows`, which has a place for it, also beside them.
+void AddReceipt(const cluster::Receipt& receipt, query::Format format, server::Content& content) {
+  const std::string json = receipt.ToJson();
+  content.headers.emplace_back(wire::kReceiptHeader, json);
+  const std::size_t end = content.body.rfind('}');
+  if (format == query::Format::kRows && end != std::string::npos)
+    content.body.insert(end, ",\"receipt\":" + json);
+}
+
 bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
   return history && !table::ListHistory(history->directory, {.pid = history->pid}).empty();
 }
@@ -71,17 +81,29 @@ bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
 }  // namespace
 
 Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
-                 const wire::Settings& settings)
+                 cluster::Members& members, const wire::Settings& settings)
     : io_(io),
       targets_(targets),
       sampling_(sampling),
       history_(history),
+      members_(members),
       settings_(settings),
-      client_({.view_directory = wire::ConfigDirectory()}),
-      views_(DescribeViews(wire::ConfigDirectory())),
-      threads_(kThreads) {}
+      views_(DescribeViews(wire::ConfigDirectory())) {}
 
-Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target) {
+Queries::Pool::Pool() : client({.view_directory = wire::ConfigDirectory()}), threads(kThreads) {}
+
+cluster::GatheringOptions Queries::Hosts() const {
+  cluster::GatheringOptions options;
+  const std::string_view peers = settings_.Get("probing.cluster.peers");
+  Result<std::vector<wire::Address>> seeds = wire::ParseAddresses(peers == "none" ? "" : peers);
+  if (seeds.ok()) options.seeds = std::move(*seeds);
+  options.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.cluster.timeout") * 1000);
+  options.max_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.cluster.max_bytes"));
+  return options;
+}
+
+Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target,
+                                             cluster::Gathering& gathering) {
   const auto sql = request.body.find("sql");
   if (sql == request.body.end() || !sql->is_string())
     return Error{Code::kUsage, "a query needs sql", "POST {\"sql\": \"SELECT …\"}"};
@@ -120,29 +142,36 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     if (!status.ok()) return prepared;
     prepared.targets.push_back({.pid = *target, .rank = std::nullopt, .host = host, .selected = true});
   }
-  prepared.provider = [this](const table::Table& table, const table::Target* about,
-                             const std::vector<std::size_t>& columns) {
-    return Provide(table, about, columns);
+  prepared.provider = [this, &gathering](const table::Table& table, const table::Target* about,
+                                         const std::vector<std::size_t>& columns) {
+    return Provide(table, about, columns, gathering);
   };
+  // A question of another host is about this one: it is not passed on.
+  if (gathering.has_seeds() && prepared.format.format != query::Format::kFrame)
+    prepared.gatherer = [&gathering](const query::GatherRequest& wanted) { return gathering.Gather(wanted); };
   return prepared;
 }
 
 Result<table::Rows> Queries::Provide(const table::Table& table, const table::Target* target,
-                                     const std::vector<std::size_t>& columns) {
+                                     const std::vector<std::size_t>& columns, cluster::Gathering& gathering) {
   if (table.origin == table::Origin::kProbe) return AskProbe(table, *target, columns);
+  std::vector<cluster::Member> members;
+  if (table.name == "cluster.nodes") members = gathering.Meet();
   // The daemon's own state belongs to its one thread.
   std::promise<Result<table::Rows>> promise;
   std::future<Result<table::Rows>> rows = promise.get_future();
   asio::post(io_, [&] {
-    promise.set_value(DaemonRows({targets_, sampling_, history_, settings_}, table, target, columns));
+    promise.set_value(
+        DaemonRows({targets_, sampling_, history_, members, settings_}, table, target, columns));
   });
   return rows.get();
 }
 
 asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
   // The request outlives the operation: even a cancelled one is waited for.
-  const auto start = [this, &request](auto handler) {
-    std::make_shared<RunningQuery>(io_, threads_, client_, request, std::move(handler))->Start();
+  Pool& pool = request.format.format == query::Format::kFrame ? for_hosts_ : own_;
+  const auto start = [this, &pool, &request](auto handler) {
+    std::make_shared<RunningQuery>(io_, pool.threads, pool.client, request, std::move(handler))->Start();
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(query::QueryAnswer)>(
       start, asio::use_awaitable);
@@ -153,7 +182,8 @@ void Queries::NoticeNewViews() {
   std::string views = DescribeViews(wire::ConfigDirectory());
   if (views == views_) return;
   views_ = std::move(views);
-  client_.Renew();
+  own_.client.Renew();
+  for_hosts_.client.Renew();
 }
 
 asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
@@ -162,7 +192,8 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
   const bool is_known = !target || targets_.Knows(*target);
   co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
   NoticeNewViews();
-  Result<query::QueryRequest> prepared = Prepare(request, target);
+  cluster::Gathering gathering(members_, Hosts());
+  Result<query::QueryRequest> prepared = Prepare(request, target, gathering);
   if (!prepared.ok()) co_return prepared.error();
   query::QueryAnswer answer = co_await Run(*prepared);
   if (answer.error) {
@@ -170,6 +201,7 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
   }
   server::Content content{query::ContentType(prepared->format.format), std::move(answer.body), 200, {}};
+  if (gathering.receipt().gathered()) AddReceipt(gathering.receipt(), prepared->format.format, content);
   for (const std::string& warning : answer.warnings) {
     content.headers.emplace_back(
         wire::kWarningHeader,

@@ -15,7 +15,9 @@ constexpr std::array kNodes{
     Column{"version", kString, "", "version of its probingd"},
     Column{"ranks", kInt64, "", "targets there"},
     Column{"last_seen", kTimestamp, "", "when it answered last"},
-    Column{"clock_error_ms", kDouble, "ms", "how far its clock may be from ours"},
+    Column{"clock_offset_ms", kDouble, "ms", "how far its clock is ahead of ours"},
+    Column{"clock_error_ms", kDouble, "ms", "how wrong that may be: half of what the question took"},
+    Column{"problem", kString, "", "why it did not answer; NULL when it did"},
 };
 
 constexpr std::array kClusterStacks{
