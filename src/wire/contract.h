@@ -42,8 +42,8 @@
 //   POST inject {target, timeout?}         as `probing inject --json` there
 //   POST listen {address, close?}          {addresses, link, fingerprint?}; the link is good for one visit
 //   GET  token                             {read, profile, eval}
-//   GET  node                              {instance, host, version, ranks, wall_ns}: for other hosts' probingd
-//   POST shutdown                          {}
+//   GET  node                              {instance, host, version, ranks, wall_ns}: for other hosts'
+//   probingd POST shutdown                          {}
 //
 // All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
 // {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
