@@ -75,6 +75,19 @@ TEST_F(StartedQueryTest, AWorkerThatHasGoneIsReplaced) {
   EXPECT_EQ(query->Finish().body, "answer\r\n42\r\n");
 }
 
+TEST_F(StartedQueryTest, ASmallOneThatNobodyWantsAnyMoreKeepsItsWorker) {
+  ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
+  const auto pids = client_.worker_pids();
+  QueryRequest unwanted = small_;
+  unwanted.cancellation = std::make_shared<Cancellation>();
+  const auto query = client_.Start(unwanted);
+  ASSERT_NE(query, nullptr);
+  Await(*query);  // or a busy machine could take longer than it is waited for
+  unwanted.cancellation->Cancel();
+  (void)query->Finish();
+  EXPECT_EQ(client_.worker_pids(), pids);
+}
+
 TEST_F(StartedQueryTest, OneThatIsDroppedEndsItsWorker) {
   ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
   const auto pid = static_cast<pid_t>(client_.worker_pids().at(0));

@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kStartTimeoutMs = 20'000;
 // The worker stops a query itself when its time is over; this is for the one that it cannot stop.
 constexpr std::int64_t kGraceMs = 1000;
+// Most queries that nobody wants any more end sooner than another worker would have started.
+constexpr std::int64_t kUnwantedMs = 50;
 
 Error Damaged() {
   return Error{Code::kFailed, "the query worker's answer is damaged", "run the query again"};
@@ -103,8 +105,14 @@ bool WorkerProcess::Send(const QueryRequest& request) {
 Result<Frame> WorkerProcess::Next(const QueryRequest& request) {
   const int wake_fd = request.cancellation != nullptr ? request.cancellation->fd() : -1;
   ASSIGN_OR_RETURN(const bool goes_on, AwaitFrame(socket_.get(), wake_fd, deadline_));
-  if (!goes_on) return Error{Code::kFailed, CancelledError().message, ""};
-  return ReceiveFrame(socket_.get(), deadline_);
+  if (goes_on) return ReceiveFrame(socket_.get(), deadline_);
+  const Deadline soon = Deadline::AfterMs(kUnwantedMs);
+  const Result<bool> has_more = AwaitFrame(socket_.get(), -1, soon);
+  if (has_more.ok()) {
+    Result<Frame> frame = ReceiveFrame(socket_.get(), soon);
+    if (frame.ok() && frame->type == FrameType::kEnd) return frame;
+  }
+  return Error{Code::kFailed, CancelledError().message, ""};
 }
 
 WorkerProcess::Fate WorkerProcess::Ask(const QueryRequest& request, const Output& output,
