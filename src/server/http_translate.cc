@@ -106,7 +106,8 @@ RawResponse ToResponse(Content content, unsigned version, bool keep_alive) {
   if (!content.type.empty()) response.set(http::field::content_type, content.type);
   response.set(http::field::cache_control, "no-store");
   for (const auto& [name, value] : kHeaders) response.set(std::string(name), std::string(value));
-  for (const auto& [name, value] : content.headers) response.set(name, value);
+  for (const auto& [name, value] : content.headers) response.erase(name);  // they take the place of ours
+  for (const auto& [name, value] : content.headers) response.insert(name, value);
   response.keep_alive(keep_alive);
   response.body() = std::move(content.body);
   response.prepare_payload();

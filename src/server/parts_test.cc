@@ -2,6 +2,7 @@
 
 #include "server/connection.h"
 #include "server/http_session.h"
+#include "server/http_translate.h"
 #include "server/router.h"
 #include "server/static_files.h"
 
@@ -34,6 +35,15 @@ TEST(Url, IsDecoded) {
   EXPECT_EQ(request.query["y"], "a b");
   EXPECT_EQ(request.query["z"], "");
   EXPECT_EQ(request.query["w"], "%zz");
+}
+
+TEST(Response, AFieldMayComeSeveralTimesAndTakesThePlaceOfOurs) {
+  Content content{"text/plain", "", 200, {}};
+  content.headers = {{"Probing-Warning", "one"}, {"Probing-Warning", "two"}, {"Cache-Control", "max-age=1"}};
+  const RawResponse response = ToResponse(std::move(content), 11, true);
+  EXPECT_EQ(response.count("Probing-Warning"), 2U);
+  EXPECT_EQ(response.count("Cache-Control"), 1U);
+  EXPECT_EQ(response["Cache-Control"], "max-age=1");
 }
 
 const std::vector<StaticFile> kFiles{{"/index.html", "<html>", "packed"}, {"/a.js", "1", ""}};
