@@ -89,7 +89,11 @@ def wrk(port: int, path: str, seconds: float, clients: int, script: str = "") ->
 
 def put_on_core(pid: int, core: int) -> None:
     """A process, its threads and its children."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    children = [
+        child
+        for each in Path(f"/proc/{pid}/task").iterdir()
+        for child in (each / "children").read_text().split()
+    ]
     for each in [pid, *map(int, children)]:
         subprocess.run(["taskset", "-acp", str(core), str(each)], check=True, capture_output=True)
 
