@@ -13,6 +13,11 @@ export const PAGES = [
   { name: "timeline", title: "Timeline", icon: "M4 6h6M8 11h9M6 16h4M14 16h6M4 20h16" },
   { name: "system", title: "System", icon: "M3 13h4l3-8 4 14 3-9 1 3h3" },
   {
+    name: "cluster",
+    title: "Cluster",
+    icon: "M4 4h5v5H4zM15 4h5v5h-5zM4 15h5v5H4zM15 15h5v5h-5zM9 6.5h6M6.5 9v6M17.5 9v6M9 17.5h6",
+  },
+  {
     name: "query",
     title: "SQL",
     icon: "M4 6c0-3 16-3 16 0v12c0 3-16 3-16 0zM4 6c0 3 16 3 16 0M4 12c0 3 16 3 16 0",

@@ -26,6 +26,11 @@ Error TooMuch(const std::string& what, std::int64_t bytes, std::int64_t budget_b
       "(-t host:port), or raise probing.cluster.max_bytes"};
 }
 
+// A table that a job made, and no job of that host: it has no rows of it, and nothing has failed.
+bool HasNoSuchTable(const Error& error) {
+  return error.message.starts_with("Catalog Error: Table with name");
+}
+
 }  // namespace
 
 std::vector<Member> Gathering::Meet() {
@@ -66,6 +71,7 @@ void Gathering::AskAll(std::vector<Asked>& asked, const std::string& sql,
   std::vector<std::optional<Result<std::string>>> answers = Together(std::move(tasks), deadline);
   std::vector<Asked> answered;
   for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (answers[i] && !answers[i]->ok() && HasNoSuchTable(answers[i]->error())) continue;
     if (!answers[i] || !answers[i]->ok()) {
       Fail(asked[i].member, answers[i] ? answers[i]->error().message : "did not answer in time");
       continue;

@@ -4,13 +4,15 @@ loaded from elsewhere. Names in the job try to be HTML."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from conftest import HOSTILE, RESULTS, until
+from conftest import BIN, HOSTILE, RESULTS, ROOT, until
 from playwright.sync_api import Page, expect
 
 PAGES = (
@@ -20,6 +22,7 @@ PAGES = (
     "training",
     "timeline",
     "system",
+    "cluster",
     "query",
     "tables",
     "console",
@@ -33,6 +36,7 @@ DATA = {
     "training": ".facts",
     "timeline": "canvas.timeline",
     "system": "figure.chart[data-points]",
+    "cluster": ":is(.rank, .state.empty)",
     "tables": "[role=option]",
     "settings": ".setting",
 }
@@ -250,6 +254,45 @@ def test_the_system_page_draws_series(visit: Visit) -> None:
 def run_sql(page: Page, sql: str) -> None:
     page.get_by_label("SQL", exact=True).fill(sql)
     page.get_by_label("SQL", exact=True).press("Control+Enter")
+
+
+@pytest.fixture
+def ranks(site: str, tmp_path: Path) -> Iterator[list[int]]:
+    """Three ranks of a job, of which number 1 makes the others wait."""
+    started = []
+    command = [
+        sys.executable,
+        ROOT / "tests/targets/target_rank.py",
+        ROOT / "python",
+        tmp_path,
+        "straggler",
+        "1",
+    ]
+    try:
+        for rank in range(3):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": tmp_path.name}
+            variables["PROBING_LIBRARY"] = str(BIN / "libprobing.so")
+            started.append(subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.DEVNULL))
+        yield [each.pid for each in started]
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+
+
+def test_the_cluster_page_shows_who_waits_for_whom(visit: Visit, ranks: list[int]) -> None:
+    page = visit("cluster", target=None)
+    expect(page.locator(".rank")).to_have_count(3, timeout=20_000)
+    page.get_by_label("what colours the ranks").select_option("waiting")
+    expect(page.locator(".rank.hot strong")).to_have_text(["0", "2"], timeout=30_000)
+    assert "metric=waiting" in page.url
+    expect(page.locator(".stack-group").first).to_contain_text(re.compile(r"ranks? \([012]"))
+    expect(page.locator("canvas.heat-map")).to_be_visible()
+    expect(page.get_by_role("heading", name="Diagnosis")).to_be_visible(timeout=20_000)
+    picture(page, "cluster")
+    page.locator(".rank").first.click()
+    expect(page.locator("h1")).to_have_text("Stacks")
+    assert f"target={ranks[0]}" in page.url
 
 
 def test_sql_runs_and_the_link_keeps_it(visit: Visit, site: str) -> None:

@@ -42,6 +42,11 @@ for step in range(STEPS):
     op = chance.choice(["all_reduce", "all_gather", "broadcast \\u2192 \\U0001f600 and a longer name", ""])
     row = (stamp, step, "0", op, chance.randrange(2**40), "float32", "completed", None, chance.random(), step)
     collectives.append(*row) or collectives.again(*row)
+if rank == 0:
+    @probing.table
+    class OnlyHere:
+        number: int
+    OnlyHere(7).save()
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -143,6 +148,12 @@ def test_a_table_without_global_is_about_one_host(cluster: list[Host]) -> None:
 
 def test_only_the_number_of_rows(cluster: list[Host]) -> None:
     assert cluster[0].rows("SELECT count(*) AS n FROM global.python.torch_steps") == [{"n": 6 * STEPS}]
+
+
+def test_a_table_that_other_hosts_do_not_have(cluster: list[Host]) -> None:
+    """Nothing has failed there: they have no rows of it."""
+    sql = "SELECT rank, number FROM global.python.only_here"
+    assert cluster[0].rows(sql) == [{"rank": 0, "number": 7}]
 
 
 def test_joins_across_hosts(cluster: list[Host]) -> None:

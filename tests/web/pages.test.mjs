@@ -1,6 +1,7 @@
 // What pages compute: addresses, timelines, trainings, areas.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { heat, heatField, ranges } from "../../web/lib/cluster.js";
 import { makeHash, parseHash } from "../../web/lib/state.js";
 import { arrange, toChromeTrace } from "../../web/lib/timeline.js";
 import { byName, leaves, mergeStages, otherPart } from "../../web/lib/training.js";
@@ -101,4 +102,26 @@ test("areas fill the map in proportion", () => {
   assert.equal(placed.length, 4);
   for (const { entry, w, h } of placed) assert.ok(Math.abs(w * h - entry.value * 2000) < 1e-6);
   for (const { x, y, w, h } of placed) assert.ok(x >= 0 && y >= 0 && x + w <= 200.001 && y + h <= 100.001);
+});
+
+test("ranks that follow each other are a range", () => {
+  assert.equal(ranges([0, 1, 2, 5, 7, 8]), "0–2, 5, 7–8");
+  assert.equal(ranges([]), "");
+});
+
+test("noise is not painted, a difference is, and what is unknown stays so", () => {
+  assert.deepEqual(heat([100, 101, 100.5]), [0, 0, 0]);
+  assert.deepEqual(heat([1, 3, null, 2]), [0, 1, null, 0.5]);
+  assert.deepEqual(heat([null]), [null]);
+  assert.deepEqual(heat([]), []);
+});
+
+test("a field has a row for each rank and a column for each step, whichever are missing", () => {
+  const { ranks, steps, cells } = heatField([
+    { rank: 0, step: 5, duration: 1 },
+    { rank: 0, step: 6, duration: 2 },
+    { rank: 3, step: 6, duration: 3 },
+  ]);
+  assert.deepEqual([ranks, steps], [[0, 3], [5, 6]]);
+  assert.deepEqual(cells, [[0, 0.5], [null, 1]]);
 });
