@@ -12,16 +12,16 @@
 namespace probing::cluster {
 namespace {
 
-std::string Megabytes(std::int64_t bytes) {
-  const std::int64_t tenths = bytes * 10 >> 20;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MB";
+std::string Size(std::int64_t bytes) {
+  const bool is_small = bytes < 1 << 20;
+  const std::int64_t tenths = bytes * 10 >> (is_small ? 10 : 20);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + (is_small ? " KB" : " MB");
 }
 
 Error TooMuch(const std::string& what, std::int64_t bytes, std::int64_t budget_bytes) {
   return {
       Code::kFailed,
-      what + " are " + Megabytes(bytes) + " of other hosts, and " + Megabytes(budget_bytes) +
-          " may be gathered",
+      what + " are " + Size(bytes) + " of other hosts, and " + Size(budget_bytes) + " may be gathered",
       "ask for less time (timestamp > now() - interval '1 minute') or fewer columns, ask each host by itself "
       "(-t host:port), or raise probing.cluster.max_bytes"};
 }

@@ -19,6 +19,8 @@ from other_machine import other_machine
 from users import User, free_port, uids
 
 TOKEN = "a-token-that-all-hosts-have"
+HOSTS = 4
+QUERIES = 500 if os.environ.get("PROBING_SOAK") == "1" else 100
 RANKS_PER_HOST = 2
 STEPS = 60
 
@@ -88,13 +90,13 @@ def meet(hosts: list[Host], *more: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(public_probing: Cli) -> Iterator[list[Host]]:
-    """Three that nobody harms."""
+    """Those that nobody harms."""
     if os.getuid() != 0:
         pytest.skip("only root can be somebody else")
     with_package(public_probing)
     started: list[Host] = []
     try:
-        started.extend(Host(public_probing, number) for number in range(3))
+        started.extend(Host(public_probing, number) for number in range(HOSTS))
         meet(started)
         yield started
     finally:
@@ -126,7 +128,8 @@ def with_package(probing: Cli) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-ALL_RANKS = list(range(3 * RANKS_PER_HOST))
+ALL_RANKS = list(range(HOSTS * RANKS_PER_HOST))
+ALL_ROWS = len(ALL_RANKS) * STEPS
 
 
 def test_every_host_sees_the_ranks_of_all(cluster: list[Host]) -> None:
@@ -147,7 +150,7 @@ def test_a_table_without_global_is_about_one_host(cluster: list[Host]) -> None:
 
 
 def test_only_the_number_of_rows(cluster: list[Host]) -> None:
-    assert cluster[0].rows("SELECT count(*) AS n FROM global.python.torch_steps") == [{"n": 6 * STEPS}]
+    assert cluster[0].rows("SELECT count(*) AS n FROM global.python.torch_steps") == [{"n": ALL_ROWS}]
 
 
 def test_a_table_that_other_hosts_do_not_have(cluster: list[Host]) -> None:
@@ -176,7 +179,7 @@ def test_times_are_exact_and_prune_what_is_shipped(cluster: list[Host]) -> None:
     whole, part = (cluster[0]("query", "-f", "json", each).expect(0) for each in (sql, recent))
     assert len(json.loads(part.stdout)) == sum(row["t"] // 1000 >= middle for row in stamps)
     assert 0 < receipt(cluster[0], recent)["bytes"] < receipt(cluster[0], sql)["bytes"] * 0.7
-    assert "3 of 3 hosts answered" in whole.stderr
+    assert f"{HOSTS} of {HOSTS} hosts answered" in whole.stderr
 
 
 def receipt(host: Host, sql: str) -> dict:
@@ -198,7 +201,7 @@ def receipt(host: Host, sql: str) -> dict:
 
 def test_the_receipt_is_in_the_answer(cluster: list[Host]) -> None:
     got = receipt(cluster[0], "SELECT count(*) FROM global.python.torch_steps")
-    assert (got["expected"], got["answered"], got["failed"], got["dropped"]) == (3, 3, [], 0)
+    assert (got["expected"], got["answered"], got["failed"], got["dropped"]) == (HOSTS, HOSTS, [], 0)
 
 
 def test_live_tables_and_views_are_gathered(cluster: list[Host]) -> None:
@@ -210,11 +213,11 @@ def test_live_tables_and_views_are_gathered(cluster: list[Host]) -> None:
 
 def test_nodes_are_listed_with_their_clocks(cluster: list[Host]) -> None:
     nodes = cluster[0]("cluster", "nodes", "--json").expect(0).json
-    assert len(nodes) == 3 and {node["state"] for node in nodes} == {"up"}
-    assert {node["node"] for node in nodes[0:3]} >= {host.address for host in cluster[1:]}
+    assert len(nodes) == HOSTS and {node["state"] for node in nodes} == {"up"}
+    assert {node["node"] for node in nodes} >= {host.address for host in cluster[1:]}
     for node in nodes:  # one machine, one clock
         assert abs(node["clock_offset_ms"]) <= node["clock_error_ms"] + 0.001
-    assert cluster[0]("cluster").expect(0).stdout.count(" up ") == 3
+    assert cluster[0]("cluster").expect(0).stdout.count(" up ") == HOSTS
 
 
 def test_two_that_name_each_other_do_not_ask_in_circles(cluster: list[Host]) -> None:
@@ -230,15 +233,15 @@ def test_two_that_name_each_other_do_not_ask_in_circles(cluster: list[Host]) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    assert [(each.code, each.stdout.split()[-1]) for each in answers] == [(0, str(6 * STEPS))] * 12
+    assert [(each.code, each.stdout.split()[-1]) for each in answers] == [(0, str(ALL_ROWS))] * len(threads)
 
 
 def test_more_than_the_budget_is_refused_with_the_numbers(cluster: list[Host]) -> None:
     cluster[0].config(max_bytes=1024)
     try:
         answer = cluster[0]("query", "SELECT * FROM global.python.torch_steps").expect(1)
-        assert f"{4 * STEPS} rows of python.torch_steps" in answer.stderr
-        assert "MB" in answer.stderr and "probing.cluster.max_bytes" in answer.stderr
+        assert f"{(HOSTS - 1) * RANKS_PER_HOST * STEPS} rows of python.torch_steps" in answer.stderr
+        assert "1.0 KB may be gathered" in answer.stderr and "probing.cluster.max_bytes" in answer.stderr
     finally:
         cluster[0].config(max_bytes="64MB")
 
@@ -269,7 +272,7 @@ def test_a_host_that_hangs_costs_its_share_and_the_deadline(pair: list[Host]) ->
         answer = pair[0]("query", "-f", "json", "SELECT DISTINCT rank FROM global.python.torch_steps").expect(
             6
         )
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 20, "it is not waited for"
         assert len(json.loads(answer.stdout)) == 4
         assert "2 of 3 hosts answered" in answer.stderr and f"{address}: " in answer.stderr
 
@@ -377,7 +380,7 @@ def make_query(chance: random.Random) -> str:
 def test_generated_queries_are_as_over_the_union_of_all_rows(cluster: list[Host]) -> None:
     columns = "rank, step, duration, data_wait, forward"
     union = [row for host in cluster for row in host.rows(f"SELECT {columns} FROM python.torch_steps")]
-    assert len(union) == 6 * STEPS
+    assert len(union) == ALL_ROWS
 
     def literal(name: str, value: float | None) -> str:
         kind = "BIGINT" if name in ("rank", "step") else "DOUBLE"
@@ -385,9 +388,9 @@ def test_generated_queries_are_as_over_the_union_of_all_rows(cluster: list[Host]
 
     values = ", ".join("(" + ", ".join(literal(*each) for each in row.items()) + ")" for row in union)
     chance = random.Random(9)
-    for number in range(100):
+    for number in range(QUERIES):
         query = make_query(chance)
         everywhere = re.sub(r"\b(FROM|JOIN) t\b", r"\1 global.python.torch_steps", query)
-        asked = cluster[number % 3].rows(everywhere)
+        asked = cluster[number % HOSTS].rows(everywhere)
         expected = cluster[0].rows(f"WITH t({columns}) AS (VALUES {values}) {query}")
         assert asked == expected, query
