@@ -21,6 +21,8 @@
 #include "cli/web_socket.h"
 #include "net/channel.h"
 #include "net/http_answer.h"
+#include "net/http_request.h"
+#include "net/refusal.h"
 #include "wire/contract.h"
 #include "wire/rendezvous.h"
 
@@ -101,20 +103,16 @@ Result<Channel> ConnectOrStart() {
                directory.ok() ? "its log is " + *directory + "/probingd.log" : directory.error().message};
 }
 
-std::string RequestHead(const std::string& method, const std::string& path) {
+std::string HeadFor(const std::string& method, const std::string& path) {
   const std::string host = Remote() && Remote()->address ? Remote()->address->ToText() : "localhost";
-  std::string request = method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\n";
-  if (const char* token = std::getenv("PROBING_TOKEN"); Remote() && token != nullptr && *token != '\0')
-    request += std::string("Authorization: Bearer ") + token + "\r\n";
-  return request + std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
+  const char* token = Remote() ? std::getenv("PROBING_TOKEN") : nullptr;
+  return net::RequestHead(method, path, host, token != nullptr ? token : "") +
+         std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
 }
 
 Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const std::string& path,
                             const std::string& body, Patience patience) {
-  std::string request = RequestHead(method, path);
-  request +=
-      "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-  RETURN_IF_ERROR(channel.Write(request));
+  RETURN_IF_ERROR(channel.Write(net::WithBody(HeadFor(method, path), body)));
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
   return net::ReadAnswer(channel, deadline, kMaxAnswerBytes);
@@ -174,7 +172,7 @@ Result<Bytes> FetchWhole(const std::string& method, const std::string& path, con
   }
   PrintRemarks(answer);
   if (answer.status == kHttpOk) return Bytes{std::move(answer.body), PrintReceipt(answer)};
-  std::optional<Error> error = ErrorIn(Json::parse(answer.body, nullptr, false));
+  std::optional<Error> error = net::ErrorIn(Json::parse(answer.body, nullptr, false));
   if (!error) return NotJson();
   if (answer.status == kHttpUnauthorized) {
     return Error{Code::kPermission, Remote()->ToText() + " wants a token: " + error->message,
@@ -220,7 +218,7 @@ Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
   ASSIGN_OR_RETURN(const Json health, GetFromDaemon(std::string(wire::kHealthRoute)));
   ASSIGN_OR_RETURN(Channel channel, ConnectOrStart());
   // The key is to tell answers of a cache from ours; there is none between us and probingd.
-  RETURN_IF_ERROR(channel.Write(RequestHead("GET", path) +
+  RETURN_IF_ERROR(channel.Write(HeadFor("GET", path) +
                                 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                                 "Sec-WebSocket-Key: cHJvYmluZy1yZXBsLS0xMg==\r\n\r\n"));
   const std::optional<Deadline> deadline = Deadline::AfterMs(kAnswerTimeoutMs);
@@ -229,7 +227,7 @@ Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
   while ((end = buffer.find("\r\n\r\n")) == std::string::npos)
     RETURN_IF_ERROR(channel.Read(buffer, deadline));
   if (!buffer.starts_with("HTTP/1.1 101 ")) {
-    std::optional<Error> error = ErrorIn(Json::parse(buffer.substr(end + 4), nullptr, false));
+    std::optional<Error> error = net::ErrorIn(Json::parse(buffer.substr(end + 4), nullptr, false));
     if (!error) return Error{Code::kFailed, "probingd opens no conversation", buffer.substr(0, 12)};
     return std::move(*error);
   }
@@ -280,13 +278,6 @@ Result<void> StartDaemon() {
 }
 
 std::string EncodeJson(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-std::optional<Error> ErrorIn(const Json& answer) {
-  const auto error = answer.is_object() ? answer.find("error") : answer.end();
-  if (error == answer.end()) return std::nullopt;
-  return Error{wire::CodeFromName(error->value("code", "")), error->value("message", ""),
-               error->value("hint", "")};
-}
 
 std::string FormatJson(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

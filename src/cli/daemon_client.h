@@ -45,7 +45,4 @@ std::string FormatJson(const Json& json);
 // On one line, for programs.
 std::string EncodeJson(const Json& json);
 
-// The error that an answer of probingd is, if it is one.
-std::optional<Error> ErrorIn(const Json& answer);
-
 }  // namespace probing::cli

@@ -1,6 +1,7 @@
 #include "cli/repl_client.h"
 
 #include "cli/evaluation.h"
+#include "net/refusal.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
@@ -39,7 +40,7 @@ Result<Json> ReplClient::Ask(const Question& question) {
     }
     Json answer = Json::parse(*text, nullptr, false);
     if (!answer.is_object()) return Error{Code::kFailed, "probingd answered something that is not JSON", ""};
-    if (std::optional<Error> error = ErrorIn(answer)) return std::move(*error);
+    if (std::optional<Error> error = net::ErrorIn(answer)) return std::move(*error);
     if (answer.value("id", 0) != id) continue;  // of a question that was given up
     if (!answer.contains("partial")) return answer;
     if (question.on_output) question.on_output(answer.value("stdout", ""), answer.value("stderr", ""));

@@ -1,7 +1,6 @@
 #include "cluster/members.h"
 
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 
 #include "cluster/peer_client.h"
@@ -15,13 +14,6 @@ constexpr std::int64_t kFreshNs = 5'000'000'000;
 // A page or a diagnosis asks many queries: one that hangs should not cost each of them its deadline.
 constexpr std::int64_t kFailedNs = 1'000'000'000;
 constexpr std::size_t kMaxNameBytes = 256;
-
-std::string DrawInstance() {
-  std::random_device random;
-  std::string digits;
-  for (int i = 0; i < 16; ++i) digits += "0123456789abcdef"[random() % 16];
-  return digits;
-}
 
 std::string TextIn(const nlohmann::json& json, const char* field) {
   const auto found = json.find(field);
@@ -64,8 +56,6 @@ Member Greet(Member member, const std::string& token, const Deadline& deadline) 
 }
 
 }  // namespace
-
-Members::Members() : instance_(DrawInstance()), token_(OwnToken()) {}
 
 std::vector<Member> Members::Meet(const std::vector<wire::Address>& seeds, const Deadline& deadline) {
   std::vector<Member> asked;

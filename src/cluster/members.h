@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,7 +32,9 @@ struct Member {
 
 class Members {
  public:
-  Members();
+  // `instance` is drawn anew by each probingd; `token` is the secret it shows to others, "" for none.
+  Members(std::string instance, std::string token)
+      : instance_(std::move(instance)), token_(std::move(token)) {}
 
   const std::string& instance() const { return instance_; }
   const std::string& token() const { return token_; }

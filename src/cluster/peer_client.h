@@ -22,8 +22,4 @@ struct PeerRequest {
 // certificate that is known (net/channel.h). Blocks until the deadline, and longer only to look up a name.
 Result<std::string> AskPeer(const PeerRequest& request, const Deadline& deadline);
 
-// The secret this probingd shows to others: of PROBING_TOKEN the one for reading, or else the one for
-// everything.
-std::string OwnToken();
-
 }  // namespace probing::cluster

@@ -25,15 +25,4 @@ std::string Receipt::ToJson() const {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-std::string Receipt::ToText() const {
-  const std::size_t expected = asked.size() + 1;
-  std::string text =
-      std::to_string(expected - failed()) + " of " + std::to_string(expected) + " hosts answered";
-  if (dropped > 0) text += ", " + std::to_string(dropped) + " rows were dropped there";
-  for (const auto& [node, reason] : asked) {
-    if (!reason.empty()) text += "; " + node + ": " + reason;
-  }
-  return text;
-}
-
 }  // namespace probing::cluster

@@ -18,8 +18,6 @@ struct Receipt {
   // {expected, answered, failed: [{node, reason}], dropped, bytes}, in ASCII. This host is one of those
   // expected.
   std::string ToJson() const;
-  // "2 of 3 hosts answered; 10.0.0.7:3344: did not answer in time"
-  std::string ToText() const;
 };
 
 }  // namespace probing::cluster

@@ -148,7 +148,7 @@ int Run() {
   Sampling sampling(io, targets);
   Series series(io, targets, settings);
   History history(io, targets, settings);
-  cluster::Members members;
+  cluster::Members members(server::MakeSecret(), TokenForOthers());
   Queries queries(io, targets, sampling, history, members, settings);
   server::Access access;
   if (const Result<void> loaded = LoadTokens(access); !loaded.ok())

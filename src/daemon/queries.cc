@@ -167,9 +167,14 @@ Result<table::Rows> Queries::Provide(const table::Table& table, const table::Tar
   return rows.get();
 }
 
+Queries::Pool& Queries::PoolFor(query::Format format) {
+  if (format != query::Format::kFrame) return own_;
+  return for_hosts_ ? *for_hosts_ : for_hosts_.emplace();
+}
+
 asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
   // The request outlives the operation: even a cancelled one is waited for.
-  Pool& pool = request.format.format == query::Format::kFrame ? for_hosts_ : own_;
+  Pool& pool = PoolFor(request.format.format);
   const auto start = [this, &pool, &request](auto handler) {
     std::make_shared<RunningQuery>(io_, pool.threads, pool.client, request, std::move(handler))->Start();
   };
@@ -183,7 +188,7 @@ void Queries::NoticeNewViews() {
   if (views == views_) return;
   views_ = std::move(views);
   own_.client.Renew();
-  for_hosts_.client.Renew();
+  if (for_hosts_) for_hosts_->client.Renew();
 }
 
 asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,

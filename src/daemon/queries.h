@@ -36,6 +36,7 @@ class Queries {
     boost::asio::thread_pool threads;
   };
 
+  Pool& PoolFor(query::Format format);
   // When this is cancelled, so is the query.
   boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
   // Lifetime: `gathering` outlives the query.
@@ -56,7 +57,7 @@ class Queries {
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last
   Pool own_;
-  Pool for_hosts_;
+  std::optional<Pool> for_hosts_;  // once one of them has asked
 };
 
 }  // namespace probing::daemon

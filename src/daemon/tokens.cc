@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "base/file.h"
 #include "base/scoped_fd.h"
@@ -40,9 +42,9 @@ Result<std::string> ReadOrMake(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
+// "secret", which allows everything, or "read:secret,eval:secret".
+std::vector<std::pair<Right, std::string>> ParseTokens(std::string_view variable) {
+  std::vector<std::pair<Right, std::string>> tokens;
   while (!variable.empty()) {
     std::string_view one = TakePart(variable, ',');
     Right right = Right::kEval;
@@ -52,9 +54,30 @@ Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
       right = *named;
       one.remove_prefix(colon + 1);
     }
-    RETURN_IF_ERROR(access.SetToken(right, std::string(one)));
+    tokens.emplace_back(right, one);
   }
+  return tokens;
+}
+
+std::string_view Variable() {
+  const char* variable = std::getenv("PROBING_TOKEN");
+  return variable != nullptr ? variable : "";
+}
+
+}  // namespace
+
+Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
+  for (const auto& [right, token] : ParseTokens(variable)) RETURN_IF_ERROR(access.SetToken(right, token));
   return {};
+}
+
+std::string TokenForOthers() {
+  std::string shown;
+  for (auto& [right, token] : ParseTokens(Variable())) {
+    shown = std::move(token);
+    if (right == Right::kRead) break;
+  }
+  return shown;
 }
 
 Result<void> LoadTokens(server::Access& access) {
@@ -67,8 +90,7 @@ Result<void> LoadTokens(server::Access& access) {
     const auto right = server::RightFromName(line.substr(0, space));
     if (right) RETURN_IF_ERROR(access.SetToken(*right, std::string(line.substr(space + 1))));
   }
-  const char* variable = std::getenv("PROBING_TOKEN");
-  return variable != nullptr ? AdoptTokens(access, variable) : Result<void>();
+  return AdoptTokens(access, Variable());
 }
 
 }  // namespace probing::daemon

@@ -1,6 +1,7 @@
 // The secrets that let others in: a token for each right.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -14,5 +15,8 @@ Result<void> LoadTokens(server::Access& access);
 
 // PROBING_TOKEN of a target, which its user gave for the address it asked for.
 Result<void> AdoptTokens(server::Access& access, std::string_view variable);
+
+// Of PROBING_TOKEN, what this daemon shows to those of other hosts: the one for reading, or else the last.
+std::string TokenForOthers();
 
 }  // namespace probing::daemon

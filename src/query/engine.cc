@@ -139,7 +139,6 @@ Result<void> Engine::CreateViews(bool everywhere) {
 void Engine::EnsureGlobal(std::string_view sql) {
   if (has_global_ || !ContainsIgnoringCase(sql, "global")) return;
   has_global_ = CreateViews(true).ok();
-  kept_.Clear();
   metrics_.clear();  // so that training_logs gets its columns there, too
 }
 
@@ -187,9 +186,9 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
 std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
                                              std::int64_t& rows) {
   const bool prunes = IsWorthPruning(*catalog_.scope(), sql);
-  std::shared_ptr<PreparedHandle> prepared = prunes ? nullptr : kept_.Take(sql);
+  std::unique_ptr<PreparedHandle> prepared = prunes ? nullptr : kept_.Take(sql);
   if (prepared == nullptr) {
-    prepared = std::make_shared<PreparedHandle>();
+    prepared = std::make_unique<PreparedHandle>();
     catalog_.StartCounting();
     if (auto error = PrepareReading(api_, connection_, sql, *prepared)) return error;
     if (auto error = CheckSystemTables(sql)) return error;

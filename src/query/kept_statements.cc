@@ -10,15 +10,15 @@ constexpr std::size_t kMostBytes = 10'000;  // of SQL; what is longer is hardly 
 
 }  // namespace
 
-std::shared_ptr<PreparedHandle> KeptStatements::Take(const std::string& sql) {
+std::unique_ptr<PreparedHandle> KeptStatements::Take(const std::string& sql) {
   const auto found = std::ranges::find(statements_, sql, &Statement::sql);
   if (found == statements_.end()) return nullptr;
-  std::shared_ptr<PreparedHandle> prepared = std::move(found->prepared);
+  std::unique_ptr<PreparedHandle> prepared = std::move(found->prepared);
   statements_.erase(found);
   return prepared;
 }
 
-void KeptStatements::Keep(const std::string& sql, std::shared_ptr<PreparedHandle> statement) {
+void KeptStatements::Keep(const std::string& sql, std::unique_ptr<PreparedHandle> statement) {
   if (sql.size() > kMostBytes) return;
   statements_.push_front({sql, std::move(statement)});
   if (statements_.size() > kMost) statements_.pop_back();

@@ -13,15 +13,15 @@ namespace probing::query {
 class KeptStatements {
  public:
   // Null when it has to be prepared. It is the caller's until it is kept again: one that failed is not.
-  std::shared_ptr<PreparedHandle> Take(const std::string& sql);
-  void Keep(const std::string& sql, std::shared_ptr<PreparedHandle> statement);
+  std::unique_ptr<PreparedHandle> Take(const std::string& sql);
+  void Keep(const std::string& sql, std::unique_ptr<PreparedHandle> statement);
   // They read tables that have become others.
   void Clear() { statements_.clear(); }
 
  private:
   struct Statement {
     std::string sql;
-    std::shared_ptr<PreparedHandle> prepared;
+    std::unique_ptr<PreparedHandle> prepared;
   };
   std::list<Statement> statements_;  // the last one used is the first
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -88,36 +89,33 @@ def meet(hosts: list[Host], *more: str) -> None:
         host.config(peers=seeds, timeout=10)
 
 
-@pytest.fixture(scope="module")
-def cluster(public_probing: Cli) -> Iterator[list[Host]]:
-    """Those that nobody harms."""
+@contextlib.contextmanager
+def hosts(probing: Cli, count: int) -> Iterator[list[Host]]:
     if os.getuid() != 0:
         pytest.skip("only root can be somebody else")
-    with_package(public_probing)
+    with_package(probing)
     started: list[Host] = []
     try:
-        started.extend(Host(public_probing, number) for number in range(HOSTS))
+        started.extend(Host(probing, number) for number in range(count))
         meet(started)
         yield started
     finally:
         for host in started:
             host.user.leave()
+
+
+@pytest.fixture(scope="module")
+def cluster(public_probing: Cli) -> Iterator[list[Host]]:
+    """Those that nobody harms."""
+    with hosts(public_probing, HOSTS) as started:
+        yield started
 
 
 @pytest.fixture
 def pair(public_probing: Cli) -> Iterator[list[Host]]:
     """Two that a test may do anything to."""
-    if os.getuid() != 0:
-        pytest.skip("only root can be somebody else")
-    with_package(public_probing)
-    started: list[Host] = []
-    try:
-        started.extend(Host(public_probing, number) for number in range(2))
-        meet(started)
+    with hosts(public_probing, 2) as started:
         yield started
-    finally:
-        for host in started:
-            host.user.leave()
 
 
 def with_package(probing: Cli) -> None:

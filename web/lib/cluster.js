@@ -12,7 +12,7 @@ export const METRICS = [
 ];
 
 // Of jobs that run also the ranks that have ended; jobs that are over are shown when there is no other.
-export const RANKS_SQL = `WITH steps AS (
+const RANKS_SQL = `WITH steps AS (
     SELECT host, pid, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait, count(*) AS n
     FROM global.python.torch_steps WHERE timestamp > now() - interval '30 seconds' GROUP BY host, pid),
   waits AS (
@@ -31,12 +31,14 @@ export const RANKS_SQL = `WITH steps AS (
   QUALIFY bool_or(t.state <> 'ended') OVER (PARTITION BY t.job) OR NOT bool_or(t.state <> 'ended') OVER ()
   ORDER BY t.job, t.rank, t.pid`;
 
-export const STACKS_SQL = `SELECT processes, ranks, innermost, stack FROM global.cluster.stacks
+const STACKS_SQL = `SELECT processes, ranks, innermost, stack FROM global.cluster.stacks
   ORDER BY processes DESC, pid`;
 
-export const HEAT_SQL = `SELECT rank, step, duration FROM global.python.torch_steps
+const HEAT_SQL = `SELECT rank, step, duration FROM global.python.torch_steps
   WHERE timestamp > now() - interval '10 minutes' AND rank IS NOT NULL
   QUALIFY step > max(step) OVER () - 200 ORDER BY rank, step`;
+
+export const QUERIES = { ranks: RANKS_SQL, stacks: STACKS_SQL, steps: HEAT_SQL };
 
 // [0, 1, 2, 5] → "0–2, 5"
 export function ranges(numbers) {

@@ -1,15 +1,16 @@
 // All ranks of a job at one glance: who differs, where they are, what is wrong.
-import { get, records } from "../lib/api.js";
-import { heat, heatField, HEAT_SQL, METRICS, RANKS_SQL, ranges, STACKS_SQL } from "../lib/cluster.js";
+import { get } from "../lib/api.js";
+import { heat, heatField, METRICS, QUERIES, ranges } from "../lib/cluster.js";
 import { fill, h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 import { link, setParams } from "../lib/state.js";
+import { followQueries, recordsOf } from "../lib/stream.js";
 import { targets } from "../lib/targets.js";
 import { choice } from "../parts/controls.js";
 import { HeatMap } from "../parts/heat_map.js";
 import { card, command, empty, Place } from "../parts/states.js";
 
-const EVERY_MS = 2000;
+const SECONDS = 2;
 const DIAGNOSE_MS = 10_000;
 
 export function mount({ root, params, signal, live }) {
@@ -32,23 +33,21 @@ export function mount({ root, params, signal, live }) {
   const body = h("div", { class: "page" }, ranks, findings, stacks, steps);
   fill(root, place.node);
 
-  live(
-    async () => {
-      list = await records(RANKS_SQL, { signal });
-      if (list.length === 0) return place.show(nobody());
-      const [groups, rows] = await Promise.all([
-        records(STACKS_SQL, { signal }),
-        records(HEAT_SQL, { signal }),
-      ]);
-      paint();
-      fill(stacks, card("Main threads, equal stacks together", groups.map((each) => group(each, closed))));
-      steps.hidden = rows.length === 0;
-      place.show(body);
-      if (rows.length > 0) map.show(heatField(rows));
-    },
-    EVERY_MS,
-    place,
-  );
+  const draw = ({ ranks, stacks: groups, steps: rows }) => {
+    list = ranks;
+    if (list.length === 0) return place.show(nobody());
+    paint();
+    fill(stacks, card("Main threads, equal stacks together", groups.map((each) => group(each, closed))));
+    steps.hidden = rows.length === 0;
+    place.show(body);
+    if (rows.length > 0) map.show(heatField(rows));
+  };
+  followQueries(() => QUERIES, {
+    seconds: SECONDS,
+    signal,
+    heard: (results) => draw(recordsOf(results)),
+    failed: (error) => place.fail(error),
+  });
   live(async () => fill(findings, findingsCard(await get("diagnose", signal))), DIAGNOSE_MS, place);
 }
 
