@@ -23,8 +23,9 @@ if(PROBING_SANITIZER)
 endif()
 
 if(CMAKE_BUILD_TYPE STREQUAL Release)
-  # Small files start faster and travel lighter; the debug preset has the symbols. (zig would link its
-  # own debug information in: ten times the size.)
+  # Small files start faster and travel lighter; the debug preset has the symbols. zig makes debug information
+  # unless told not to, which takes a quarter of the time and is thrown away.
+  add_compile_options(-g0)
   add_link_options(-Wl,--gc-sections $<$<NOT:$<BOOL:$<TARGET_PROPERTY:PROBING_KEEPS_SYMBOLS>>>:-s>)
 endif()
 

@@ -1,0 +1,180 @@
+// From recorded stacks to the boxes of a flame graph. Pure functions; tests beside it.
+import { shortFile } from "./format";
+import type { FoldedStack, Profile, ProfileFrame } from "../types/api";
+import type { FlameBox, FlameFrame, FlameNode, FlameStack, IntervalRow } from "../types/flame";
+
+// What POST profile answers. `byLine` tells lines of one function apart.
+export function fromProfile(profile: Profile, { byLine = false }: { byLine?: boolean } = {}): FlameStack[] {
+  const frames = profile.frames.map((frame) => ({
+    label: label(frame, byLine),
+    file: frame.file,
+    kind: frame.kind,
+  }));
+  const threads = profile.threads.map(({ tid, name }) => `thread ${tid} ${name}`);
+  const { weight, thread, stack, on_cpu: onCpu, has_gil: hasGil } = profile.samples;
+  return weight.map((ticks, i) => ({
+    thread: threads[thread[i]],
+    frames: profile.stacks[stack[i]].map((id) => frames[id]),
+    running: onCpu[i],
+    gil: hasGil[i],
+    weight: ticks,
+  }));
+}
+
+function label({ func, file, lineno, first_line: firstLine }: ProfileFrame, byLine: boolean): string {
+  if (!file) return func;
+  const line = byLine ? lineno : firstLine;
+  return `${func} (${shortFile(file)}${line > 0 ? `:${line}` : ""})`;
+}
+
+// What stands in brackets at the end of a label is a file, as short as everywhere.
+function shortPlace(text: string) {
+  return text.replace(/ \((\/[^()]*)\)$/, (_all, place: string) => ` (${shortFile(place)})`);
+}
+
+// The same from GET samples, whose frames are labels with lines: "step (train.py:12)".
+export function fromFolded(
+  folded: FoldedStack[],
+  { byLine = false }: { byLine?: boolean } = {},
+): FlameStack[] {
+  const frameOf = (text: string) => {
+    const native = !/\.py(:\d+)?\)$/.test(text) && !/<[\w ]+>(:\d+)?\)$/.test(text);
+    return {
+      label: byLine ? shortPlace(text) : shortPlace(text).replace(/:\d+\)$/, ")"),
+      file: "",
+      kind: native ? "native" : "python",
+    };
+  };
+  return folded.map((one) => ({
+    thread: `thread ${one.tid} ${one.thread_name}`,
+    frames: one.stack.map(frameOf),
+    running: one.on_cpu,
+    gil: one.has_gil,
+    weight: one.weight,
+  }));
+}
+
+// The samples of the last seconds, and of as many before them. `recent` tells them apart.
+export function intervalSql(seconds: number, periodNs: number) {
+  const ago = (times: number) => `now() - interval '${Number(seconds) * times} seconds'`;
+  return `SELECT tid, stack, on_cpu, has_gil, timestamp > ${ago(1)} AS recent,
+      round(sum(weight) * 1e9 / ${Number(periodNs)}) AS weight
+    FROM python.samples WHERE timestamp > ${ago(2)} GROUP BY ALL`;
+}
+
+// Rows of that query as those of GET samples, which knows the names of threads.
+export function splitInterval(rows: IntervalRow[], names: Map<number, string>) {
+  const folded = (recent: boolean): FoldedStack[] =>
+    rows
+      .filter((row) => row.recent === recent)
+      .map(({ stack, ...row }) => ({
+        ...row,
+        thread_name: names.get(row.tid) ?? "",
+        stack: stack.split(";"),
+      }));
+  return { now: folded(true), before: folded(false) };
+}
+
+// "active": on a CPU or with the GIL; "gil": with the GIL; "all".
+export function select(stacks: FlameStack[], { shown = "active" }: { shown?: string } = {}): FlameStack[] {
+  return stacks.filter(({ frames, running, gil }) => {
+    if (frames.length === 0) return false;
+    if (shown === "gil") return gil;
+    return shown === "all" || running || gil;
+  });
+}
+
+function node(frame: FlameFrame): FlameNode {
+  return { ...frame, ticks: 0, idle: 0, self: 0, children: new Map() };
+}
+
+function child(parent: FlameNode, frame: FlameFrame, { weight, running, gil }: FlameStack): FlameNode {
+  const key = `${frame.kind}\0${frame.label}\0${frame.file}`;
+  let found = parent.children.get(key);
+  if (!found) parent.children.set(key, (found = node(frame)));
+  found.ticks += weight;
+  if (!running && !gil) found.idle += weight;
+  return found;
+}
+
+export function buildTree(
+  stacks: FlameStack[],
+  { byThread = false }: { byThread?: boolean } = {},
+): FlameNode {
+  const root = node({ label: "all", file: "", kind: "group" });
+  for (const stack of stacks) {
+    root.ticks += stack.weight;
+    let at = root;
+    if (byThread) at = child(at, { label: stack.thread, file: "", kind: "group" }, stack);
+    for (const frame of stack.frames) at = child(at, frame, stack);
+    at.self += stack.weight;
+  }
+  return root;
+}
+
+// Boxes by depth, callers first. Without recursion, since stacks may be thousands of frames deep.
+export function layout(root: FlameNode): { boxes: FlameBox[]; depth: number; total: number } {
+  const boxes: FlameBox[] = [];
+  let depth = 0;
+  const pending: Omit<FlameBox, "ticks">[] = [{ node: root, depth: 0, start: 0, parent: null }];
+  for (let now = pending.pop(); now; now = pending.pop()) {
+    const { node: owner, depth: level } = now;
+    const box = { ...now, ticks: owner.ticks };
+    boxes.push(box);
+    depth = Math.max(depth, level);
+    let { start } = now;
+    const children = [...owner.children.values()].sort((a, b) =>
+      a.label < b.label ? -1 : Number(a.label > b.label),
+    );
+    const placed = children.map((one) => {
+      const at = { node: one, depth: level + 1, start, parent: box };
+      start += one.ticks;
+      return at;
+    });
+    pending.push(...placed.reverse());
+  }
+  return { boxes, depth, total: root.ticks };
+}
+
+// How much more of the time each box takes than it did in the other tree: share now minus share then.
+export function compare(root: FlameNode, before: FlameNode): Map<FlameNode, number> {
+  const changes: Map<FlameNode, number> = new Map();
+  const pending: [FlameNode, FlameNode | undefined][] = [[root, before]];
+  for (let pair = pending.pop(); pair; pair = pending.pop()) {
+    const [now, then] = pair;
+    const share = now.ticks / Math.max(root.ticks, 1);
+    changes.set(now, share - (then ? then.ticks / Math.max(before.ticks, 1) : 0));
+    for (const [key, one] of now.children) pending.push([one, then?.children.get(key)]);
+  }
+  return changes;
+}
+
+// Functions by the time they took themselves; a function that calls itself counts once in `total`.
+export function ranking(stacks: FlameStack[], limit = 30) {
+  const functions: Map<string, { label: string; kind: string; self: number; total: number }> = new Map();
+  let all = 0;
+  for (const { frames, weight } of stacks) {
+    all += weight;
+    const seen = new Set();
+    frames.forEach((frame, i) => {
+      let entry = functions.get(frame.label);
+      if (!entry)
+        functions.set(frame.label, (entry = { label: frame.label, kind: frame.kind, self: 0, total: 0 }));
+      if (!seen.has(entry)) entry.total += weight;
+      seen.add(entry);
+      if (i === frames.length - 1) entry.self += weight;
+    });
+  }
+  const list = [...functions.values()].sort((a, b) => b.self - a.self || b.total - a.total);
+  return { all, list: list.slice(0, limit) };
+}
+
+// As `probing record` writes them: frames joined by ;, a space, the weight.
+export function collapsed(stacks: FlameStack[]) {
+  const sums: Map<string, number> = new Map();
+  for (const { frames, weight } of stacks) {
+    const key = frames.map(({ label: text }) => text.replaceAll(";", ":")).join(";");
+    sums.set(key, (sums.get(key) ?? 0) + weight);
+  }
+  return [...sums].map(([key, weight]) => `${key} ${weight}\n`).join("");
+}

@@ -1,0 +1,136 @@
+// What pages compute: addresses, timelines, trainings, areas.
+import { expect, test } from "vitest";
+import { heat, heatField, ranges, slowestOften } from "./cluster";
+import { makeHash, parseHash } from "./state";
+import { arrange, toChromeTrace } from "./timeline";
+import { byName, leaves, mergeStages, otherPart } from "./training";
+import { treemap } from "./treemap";
+
+test("an address holds the page and its parameters, whatever is in them", () => {
+  const params = new URLSearchParams({ target: "12", q: "SELECT '#&?=%' -- é\n", empty: "" });
+  const { page, params: back } = parseHash(makeHash("query", params));
+  expect(page).toBe("query");
+  expect(back.get("q")).toBe("SELECT '#&?=%' -- é\n");
+  expect(back.has("empty")).toBe(false);
+  expect(parseHash("").page).toBe("overview");
+});
+
+const event = (name: string, start: number, ms: number, lane = "Spans") => ({
+  lane,
+  name,
+  start,
+  ms,
+  detail: "",
+});
+
+test("what is inside of an event lies below it, what follows beside it", () => {
+  const [lane] = arrange([event("inner", 1, 2), event("outer", 0, 10), event("next", 10, 5)]);
+  expect(lane.rows).toBe(2);
+  expect(lane.events.map(({ event: { name }, row }) => [name, row])).toEqual([
+    ["outer", 0],
+    ["inner", 1],
+    ["next", 0],
+  ]);
+});
+
+test("a trace for Perfetto is in microseconds with a name for each lane", () => {
+  const { traceEvents } = toChromeTrace([event("a", 1, 2, "Steps"), event("b", 3, 0)]);
+  expect(traceEvents.map(({ ph, tid }) => [ph, tid])).toEqual([
+    ["M", 1],
+    ["M", 2],
+    ["X", 1],
+    ["i", 2],
+  ]);
+  expect(traceEvents[2]).toMatchObject({ dur: 2000 });
+  expect(traceEvents[3]).toMatchObject({ ts: 3000 });
+});
+
+test("the rest of a step is what its parts leave, and never negative", () => {
+  const none = { step: 1, duration: 0, overhead: 0, data_wait: null, forward: 0, backward: 0, optimizer: 0 };
+  expect(otherPart({ ...none, duration: 10, data_wait: 1, forward: 2, backward: 3, optimizer: 1 })).toBe(3);
+  expect(otherPart({ ...none, duration: 1, forward: 2 })).toBe(0);
+});
+
+test("stages of a module become one row; only leaves have areas", () => {
+  const row = (module: string, stage: string, total: number) => ({
+    module,
+    type: "Linear",
+    stage,
+    calls: 2,
+    mean_ms: total / 2,
+    total_ms: total,
+    peak_mb: null,
+  });
+  const merged = mergeStages([
+    row("net.a", "forward", 4),
+    row("net", "forward", 6),
+    row("net.a", "backward", 8),
+  ]);
+  expect(merged.map(({ module, total, stages }) => [module, total, stages])).toEqual([
+    ["net.a", 12, { forward: 2, backward: 4 }],
+    ["net", 6, { forward: 3 }],
+  ]);
+  expect(leaves(merged).map(({ module }) => module)).toEqual(["net.a"]);
+});
+
+test("values are drawn by step, or by time when one has no step", () => {
+  const known = byName([
+    { name: "loss", who: "pid 1", step: 2, time: 20, value: 1 },
+    { name: "loss", who: "pid 1", step: 1, time: 10, value: 2 },
+    { name: "lr", who: "pid 1", step: null, time: 5, value: 3 },
+    { name: "acc", who: "rank 10", step: 1, time: 5, value: 3 },
+    { name: "acc", who: "rank 2", step: 2, time: 5, value: 4 },
+  ]);
+  const line = (label: string, values: (number | null)[]) => ({ label, values });
+  expect(known.get("loss")).toEqual({ xs: [1, 2], series: [line("loss", [2, 1])], isTime: false });
+  expect(known.get("lr")).toEqual({ xs: [5], series: [line("lr", [3])], isTime: true });
+  expect(known.get("acc")?.series).toEqual([line("rank 2", [null, 4]), line("rank 10", [3, null])]);
+});
+
+test("areas fill the map in proportion", () => {
+  const placed = treemap(
+    [1, 2, 3, 4].map((value) => ({ value })),
+    200,
+    100,
+  );
+  expect(placed.length).toBe(4);
+  for (const { entry, w, h } of placed) expect(Math.abs(w * h - entry.value * 2000) < 1e-6).toBeTruthy();
+  for (const { x, y, w, h } of placed)
+    expect(x >= 0 && y >= 0 && x + w <= 200.001 && y + h <= 100.001).toBeTruthy();
+});
+
+test("ranks that follow each other are a range", () => {
+  expect(ranges([0, 1, 2, 5, 7, 8])).toBe("0–2, 5, 7–8");
+  expect(ranges([])).toBe("");
+});
+
+test("noise is not painted, a difference is, and what is unknown stays so", () => {
+  expect(heat([100, 101, 100.5])).toEqual([0, 0, 0]);
+  expect(heat([1, 3, null, 2])).toEqual([0, 1, null, 0.5]);
+  expect(heat([null])).toEqual([null]);
+  expect(heat([])).toEqual([]);
+});
+
+test("a field has a row for each rank and a column for each step, whichever are missing", () => {
+  const { ranks, steps, cells } = heatField([
+    { rank: 0, step: 5, duration: 1 },
+    { rank: 0, step: 6, duration: 2 },
+    { rank: 3, step: 6, duration: 3 },
+  ]);
+  expect([ranks, steps]).toEqual([
+    [0, 3],
+    [5, 6],
+  ]);
+  expect(cells).toEqual([
+    [0, 0.5],
+    [null, 1],
+  ]);
+});
+
+test("the slowest rank is counted, the most often first", () => {
+  const row = (step: number, rank: number) => ({ step, rank, slowest: 2, middle: 1 });
+  expect(slowestOften([row(1, 4), row(2, 0), row(3, 4)])).toEqual([
+    { rank: 4, steps: 2 },
+    { rank: 0, steps: 1 },
+  ]);
+});

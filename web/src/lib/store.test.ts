@@ -1,0 +1,27 @@
+// Rows of the store, put together.
+import { expect, test } from "vitest";
+import { rowsOfRanks } from "./store";
+
+test("what a rank has sent to several tables becomes one row", () => {
+  const a = { host: "a", pid: 7, rank: 1 };
+  const b = { host: "b", pid: 7, rank: 0 }; // the same pid on another host
+  const { ranks, steps } = rowsOfRanks({
+    steps: [{ ...a, step: 300, duration: 0.2, data_wait: 0.1, steps: 10 }],
+    waits: [{ ...a, waited: 1 }],
+    cpu: [{ ...b, cpu: 50 }],
+    memory: [{ ...a, rss: 1024 }],
+    heat: [
+      { rank: 1, step: 300, duration: 0.2 },
+      { rank: 0, step: 300, duration: 0.3 },
+      { rank: 0, step: 100, duration: 0.3 },
+    ],
+  });
+  expect(ranks).toMatchObject([
+    { host: "b", rank: 0, cpu: 50, step: null },
+    { host: "a", rank: 1, step: 300, waiting: 0.1, rss: 1024 },
+  ]);
+  expect(steps.map(({ rank, step }) => [rank, step])).toEqual([
+    [0, 300],
+    [1, 300],
+  ]);
+});
