@@ -10,8 +10,6 @@ using query::GatherRequest;
 using query::QuoteName;
 using table::Type;
 
-constexpr std::int64_t kTextBytes = 40;
-
 std::string TableName(const GatherRequest& request) {
   const auto schema = table::SchemaOf(request.table);
   const std::string name = QuoteName(table::LastNameOf(request.table));
@@ -40,9 +38,17 @@ std::string Selected(const GatherRequest::Column& column) {
 }  // namespace
 
 std::string CountSql(const GatherRequest& request) {
+  std::string texts;
+  for (const GatherRequest::Column& column : request.columns) {
+    const bool is_text = column.type == Type::kString;
+    if (is_text || column.type == Type::kBytes)
+      texts += std::string(" + coalesce(sum(") + (is_text ? "strlen(" : "octet_length(") +
+               QuoteName(column.name) + ")), 0)";
+  }
   return "SELECT count(*), (SELECT CAST(coalesce(sum(dropped), 0) AS BIGINT) FROM probing.drops WHERE "
          "table_name = " +
-         query::QuoteText(request.table) + ") FROM " + TableName(request) + Condition(request.time);
+         query::QuoteText(request.table) + "), CAST(0" + texts + " AS BIGINT) FROM " + TableName(request) +
+         Condition(request.time);
 }
 
 std::string RowsSql(const GatherRequest& request) {
@@ -61,10 +67,7 @@ std::vector<Type> TypesOf(const GatherRequest& request) {
 
 std::int64_t RowBytes(const GatherRequest& request) {
   std::int64_t bytes = 0;
-  for (const Type type : query::TravellingTypes(TypesOf(request))) {
-    const bool is_text = type == Type::kString || type == Type::kBytes;
-    bytes += is_text ? kTextBytes : type == Type::kBool ? 2 : 9;
-  }
+  for (const Type type : query::TravellingTypes(TypesOf(request))) bytes += type == Type::kBool ? 2 : 9;
   return bytes;
 }
 

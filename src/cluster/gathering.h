@@ -19,9 +19,15 @@
 namespace probing::cluster {
 
 struct GatheringOptions {
-  std::vector<wire::Address> seeds;
+  Wanted wanted;
   std::int64_t timeout_ms = 3000;      // for each table, all hosts and rounds together
   std::int64_t max_bytes = 64L << 20;  // for the whole query
+};
+
+// Who is there.
+struct Company {
+  std::vector<Member> members;
+  std::int64_t epoch = 0;
 };
 
 class Gathering {
@@ -32,23 +38,32 @@ class Gathering {
   // more than the budget allows.
   Result<std::vector<std::string>> Gather(const query::GatherRequest& request);
 
-  bool has_seeds() const { return !options_.seeds.empty(); }
+  bool has_peers() const { return !options_.wanted.sources.empty(); }
 
   // Who is there, for cluster.nodes.
-  std::vector<Member> Meet();
+  Company Meet();
 
-  const Receipt& receipt() const { return receipt_; }
+  Receipt receipt() const;
 
  private:
   struct Asked {
     Member member;
     std::string answer;
+    std::int64_t rows = 0;       // that it has, once it was asked
+    std::int64_t bytes = 0;      // that these take on the way
+    std::int64_t max_bytes = 0;  // of its next answer
   };
   std::vector<Asked> Answering(const Deadline& deadline);
   // Leaves those that have answered, with their answers.
   void AskAll(std::vector<Asked>& asked, const std::string& sql, const std::vector<table::Type>& types,
               const Deadline& deadline);
-  void Fail(const Member& member, const std::string& reason);
+  void Fail(const Member& member, std::string reason);
+  // What each of them has. Nothing larger is taken from it then, give or take what is new.
+  Result<void> Count(std::vector<Asked>& asked, const query::GatherRequest& request,
+                     const Deadline& deadline);
+  // What each would send; nothing is brought.
+  Result<void> Plan(std::vector<Asked> asked, const query::GatherRequest& request, const Deadline& deadline);
+  void NoteRestart(Member& member, const std::string& instance);
 
   Members& members_;
   const GatheringOptions options_;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cluster/packing.h"
 #include "net/channel.h"
 #include "net/http_answer.h"
 #include "net/http_request.h"
+#include "net/kept_channels.h"
 #include "net/refusal.h"
+#include "wire/contract.h"
 
 namespace probing::cluster {
 namespace {
@@ -26,16 +29,50 @@ Error RefusalOf(const net::HttpAnswer& answer) {
           "start the probingd of all hosts with the same PROBING_TOKEN"};
 }
 
+// Shared by all who ask, for as long as we live.
+net::KeptChannels& Channels() {
+  static auto& channels = *new net::KeptChannels;
+  return channels;
+}
+
+Result<net::HttpAnswer> Exchange(net::Channel& channel, const PeerRequest& request,
+                                 const Deadline& deadline) {
+  const std::string head = net::RequestHead(request.body.empty() ? "GET" : "POST", request.path,
+                                            request.address.ToText(), request.token) +
+                           "Accept-Encoding: " + std::string(kPackedEncoding) + "\r\n";
+  RETURN_IF_ERROR(channel.Write(net::WithBody(head, request.body)));
+  return net::ReadAnswer(channel, deadline, request.max_bytes);
+}
+
+Result<net::HttpAnswer> ExchangeAnew(const PeerRequest& request, const Deadline& deadline) {
+  ASSIGN_OR_RETURN(net::Channel channel, net::Channel::Dial(request.address, deadline.left_ms()));
+  Result<net::HttpAnswer> answer = Exchange(channel, request, deadline);
+  if (answer.ok()) Channels().Keep(request.address, std::move(channel));
+  return answer;
+}
+
+Result<net::HttpAnswer> ExchangeAgain(const PeerRequest& request, const Deadline& deadline) {
+  std::optional<net::Channel> kept = Channels().Take(request.address);
+  if (!kept) return ExchangeAnew(request, deadline);
+  Result<net::HttpAnswer> answer = Exchange(*kept, request, deadline);
+  if (answer.ok()) Channels().Keep(request.address, std::move(*kept));
+  // Closed by the other side while nobody asked, or by another one that has its address now.
+  const bool is_stale = !answer.ok() && answer.error().code != Code::kTimeout;
+  return is_stale ? ExchangeAnew(request, deadline) : std::move(answer);
+}
+
 }  // namespace
 
-Result<std::string> AskPeer(const PeerRequest& request, const Deadline& deadline) {
-  ASSIGN_OR_RETURN(net::Channel channel, net::Channel::Dial(request.address, deadline.left_ms()));
-  const std::string head = net::RequestHead(request.body.empty() ? "GET" : "POST", request.path,
-                                            request.address.ToText(), request.token);
-  RETURN_IF_ERROR(channel.Write(net::WithBody(head, request.body)));
-  ASSIGN_OR_RETURN(net::HttpAnswer answer, net::ReadAnswer(channel, deadline, request.max_bytes));
+Result<PeerAnswer> AskPeer(const PeerRequest& request, const Deadline& deadline) {
+  ASSIGN_OR_RETURN(net::HttpAnswer answer, ExchangeAgain(request, deadline));
   if (answer.status != kOk) return RefusalOf(answer);
-  return std::move(answer.body);
+  for (const std::string& encoding : answer.Headers("Content-Encoding")) {
+    if (encoding != kPackedEncoding)
+      return Error{Code::kFailed, "it answered in an encoding we did not ask for", ""};
+    ASSIGN_OR_RETURN(answer.body, Unpack(answer.body, request.max_bytes));
+  }
+  const std::vector<std::string> instances = answer.Headers(wire::kInstanceHeader);
+  return PeerAnswer{std::move(answer.body), instances.empty() ? "" : instances[0]};
 }
 
 }  // namespace probing::cluster

@@ -18,8 +18,13 @@ struct PeerRequest {
   std::size_t max_bytes = 1 << 20;  // of the answer
 };
 
-// The body of an answer with status 200; anything else is an error. Encrypted beyond this machine, to a
+struct PeerAnswer {
+  std::string body;
+  std::string instance;  // of the probingd that gave it; "" when it does not say
+};
+
+// An answer with status 200; anything else is an error. Encrypted beyond this machine, to a
 // certificate that is known (net/channel.h). Blocks until the deadline, and longer only to look up a name.
-Result<std::string> AskPeer(const PeerRequest& request, const Deadline& deadline);
+Result<PeerAnswer> AskPeer(const PeerRequest& request, const Deadline& deadline);
 
 }  // namespace probing::cluster

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <array>
 
@@ -15,11 +16,13 @@ namespace {
 
 constexpr std::int64_t kWriteTimeoutMs = 30'000;
 
-Error NotInTime() {
+Error NotInTime(const std::string& who) {
+  if (who != "probingd") return {Code::kTimeout, who + " did not answer in time", ""};
   return {Code::kTimeout, "probingd did not answer in time", "is it stopped? see `probing status`"};
 }
 
-Error WentAway() {
+Error WentAway(const std::string& who) {
+  if (who != "probingd") return {Code::kFailed, who + " went away before it answered", ""};
   return {Code::kFailed, "probingd went away before it answered", "try again: it is started anew"};
 }
 
@@ -34,13 +37,23 @@ Result<bool> Recognise(const tls::Client& client, const std::string& address) {
 
 }  // namespace
 
-Result<Channel> Channel::Dial(const wire::Address& address, std::int64_t timeout_ms) {
-  const Deadline deadline = Deadline::AfterMs(timeout_ms);
-  ASSIGN_OR_RETURN(ScopedFd socket, DialTcp(address, timeout_ms));
-  if (wire::IsLoopback(address.host)) return Channel(std::move(socket));
+Result<Channel> Channel::Dial(const wire::Address& address, const DialOptions& options) {
+  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  ASSIGN_OR_RETURN(ScopedFd socket, DialTcp(address, options.timeout_ms));
+  const bool is_plain = options.encryption == Encryption::kNever ||
+                        (options.encryption != Encryption::kAlways && wire::IsLoopback(address.host));
+  if (is_plain) {
+    // Somebody who does not read any more is not waited for.
+    const timeval patience{kWriteTimeoutMs / 1000, 0};
+    setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    Channel channel(std::move(socket));
+    channel.who_ = options.who;
+    return channel;
+  }
   ASSIGN_OR_RETURN(tls::Client client, tls::Client::Connect(std::move(socket), address.host, deadline));
   ASSIGN_OR_RETURN(const bool is_new, Recognise(client, address.ToText()));
   Channel channel(std::move(client));
+  channel.who_ = options.who;
   if (is_new) channel.new_fingerprint_ = channel.client_->fingerprint();
   return channel;
 }
@@ -53,18 +66,18 @@ Result<void> Channel::Write(std::string_view data) {
 Result<void> Channel::Read(std::string& buffer, const std::optional<Deadline>& deadline) {
   if (client_) {
     const Result<bool> more = client_->Read(buffer, deadline ? &*deadline : nullptr);
-    if (!more.ok()) return more.error().code == Code::kTimeout ? NotInTime() : more.error();
-    return *more ? Result<void>() : WentAway();
+    if (!more.ok()) return more.error().code == Code::kTimeout ? NotInTime(who_) : more.error();
+    return *more ? Result<void>() : WentAway(who_);
   }
   pollfd ready{socket_.get(), POLLIN, 0};
   const int n = poll(&ready, 1, deadline ? deadline->left_ms() : -1);
-  if (n == 0) return NotInTime();
-  if (n < 0 && errno != EINTR) return ErrnoError("wait for probingd");
+  if (n == 0) return NotInTime(who_);
+  if (n < 0 && errno != EINTR) return ErrnoError("wait for " + who_);
   if (n < 0) return {};
   std::array<char, 16384> bytes;
   const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), 0);
-  if (got < 0 && errno != EINTR) return ErrnoError("read from probingd");
-  if (got == 0) return WentAway();
+  if (got < 0 && errno != EINTR) return ErrnoError("read from " + who_);
+  if (got == 0) return WentAway(who_);
   if (got > 0) buffer.append(bytes.data(), static_cast<std::size_t>(got));
   return {};
 }

@@ -14,16 +14,29 @@
 
 namespace probing::net {
 
+// Whether what is said can be read on the way.
+enum class Encryption : std::uint8_t { kBeyondThisMachine, kAlways, kNever };
+
+struct DialOptions {
+  std::int64_t timeout_ms = 0;
+  Encryption encryption = Encryption::kBeyondThisMachine;
+  std::string who = "probingd";  // is asked, for errors
+};
+
 class Channel {
  public:
   explicit Channel(ScopedFd socket) : socket_(std::move(socket)) {}
 
-  // Over TCP. Beyond this machine encrypted, to somebody whom an authority vouches for or who shows the
-  // same certificate as the first time (known_hosts of the config directory).
-  static Result<Channel> Dial(const wire::Address& address, std::int64_t timeout_ms);
+  // Over TCP. Encrypted to somebody whom an authority vouches for or who shows the same certificate as the
+  // first time (known_hosts of the config directory).
+  static Result<Channel> Dial(const wire::Address& address, const DialOptions& options);
+  static Result<Channel> Dial(const wire::Address& address, std::int64_t timeout_ms) {
+    return Dial(address, DialOptions{.timeout_ms = timeout_ms});
+  }
 
   // The certificate that was seen there for the first time, and is known from now on; "" for none.
   const std::string& new_fingerprint() const { return new_fingerprint_; }
+  const std::string& who() const { return who_; }
 
   Result<void> Write(std::string_view data);
   // Appends what has come, waiting for something; without a deadline for as long as it takes.
@@ -35,6 +48,7 @@ class Channel {
   ScopedFd socket_;
   std::optional<tls::Client> client_;  // instead of the socket
   std::string new_fingerprint_;
+  std::string who_ = "probingd";
 };
 
 }  // namespace probing::net

@@ -6,6 +6,38 @@ namespace probing::net {
 namespace {
 
 constexpr std::size_t kMaxHeadBytes = 256 << 10;
+constexpr std::size_t kMaxChunkLine = 1 << 10;
+
+Error TooLong(std::size_t size_bytes, std::size_t max_bytes) {
+  return {Code::kFailed,
+          "the answer has " + std::to_string(size_bytes) + " bytes, and at most " +
+              std::to_string(max_bytes) + " are taken",
+          ""};
+}
+
+// A length in hexadecimal, a line end, that many bytes, a line end; the last one has no bytes. `buffer`
+// begins with what has come already.
+Result<std::string> ReadChunks(Channel& channel, const std::optional<Deadline>& deadline,
+                               std::size_t max_bytes, std::string buffer) {
+  std::string body;
+  while (true) {
+    std::size_t end = 0;
+    while ((end = buffer.find("\r\n")) == std::string::npos) {
+      if (buffer.size() > kMaxChunkLine)
+        return Error{Code::kFailed, "a chunk of the answer has no length", ""};
+      RETURN_IF_ERROR(channel.Read(buffer, deadline));
+    }
+    std::size_t size_bytes = 0;
+    if (std::from_chars(buffer.data(), buffer.data() + end, size_bytes, 16).ec != std::errc())
+      return Error{Code::kFailed, "a chunk of the answer has no length", ""};
+    if (size_bytes > max_bytes - body.size()) return TooLong(body.size() + size_bytes, max_bytes);
+    const std::size_t begin = end + 2;
+    while (buffer.size() < begin + size_bytes + 2) RETURN_IF_ERROR(channel.Read(buffer, deadline));
+    if (size_bytes == 0) return body;
+    body.append(buffer, begin, size_bytes);
+    buffer.erase(0, begin + size_bytes + 2);
+  }
+}
 
 }  // namespace
 
@@ -21,7 +53,7 @@ std::vector<std::string> HttpAnswer::Headers(std::string_view name) const {
 
 Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,
                               std::size_t max_bytes) {
-  const Error not_http{Code::kFailed, "probingd answered something that is not HTTP", ""};
+  const Error not_http{Code::kFailed, channel.who() + " answered something that is not HTTP", ""};
   std::string buffer;
   std::size_t end = 0;
   while ((end = buffer.find("\r\n\r\n")) == std::string::npos) {
@@ -33,17 +65,19 @@ Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& d
   const std::string& head = answer.head;
   std::size_t size_bytes = 0;
   const std::size_t length = head.find("Content-Length: ");
+  const bool is_chunked = head.find("Transfer-Encoding: chunked") != std::string::npos;
   const bool valid =
-      head.starts_with("HTTP/1.1 ") && head.size() > 12 && length != std::string::npos &&
+      head.starts_with("HTTP/1.1 ") && head.size() > 12 &&
       std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
-      std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc();
+      (is_chunked ||
+       (length != std::string::npos &&
+        std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc()));
   if (!valid) return not_http;
-  if (size_bytes > max_bytes) {
-    return Error{Code::kFailed,
-                 "the answer has " + std::to_string(size_bytes) + " bytes, and at most " +
-                     std::to_string(max_bytes) + " are taken",
-                 ""};
+  if (is_chunked) {
+    ASSIGN_OR_RETURN(answer.body, ReadChunks(channel, deadline, max_bytes, buffer.substr(end + 4)));
+    return answer;
   }
+  if (size_bytes > max_bytes) return TooLong(size_bytes, max_bytes);
   while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(channel.Read(buffer, deadline));
   answer.body = buffer.substr(end + 4, size_bytes);
   return answer;

@@ -1,4 +1,4 @@
-// An HTTP answer as probingd gives it: a status, a few fields, a body of a length said before.
+// An HTTP answer: a status, a few fields, a body of a length said before or in chunks.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct HttpAnswer {
   std::string head;  // lines, each with its end
   std::string body;
 
-  // The values of all fields of that name, written as probingd writes it.
+  // The values of all fields of that name, written as it is sent.
   std::vector<std::string> Headers(std::string_view name) const;
 };
 
 // Waits for all of it; without a deadline for as long as it takes. A body that is said to be longer than
-// max_bytes is an error before any of it is read.
+// max_bytes is an error before any of it is read, and so is a chunk that makes it longer.
 Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,
                               std::size_t max_bytes);
 

@@ -3,6 +3,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace probing::net {
 
@@ -12,5 +14,8 @@ std::string RequestHead(std::string_view method, std::string_view path, std::str
 
 // The head, and what is said in JSON.
 std::string WithBody(std::string head, std::string_view json);
+
+// "name=value&…" with what has to be escaped.
+std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields);
 
 }  // namespace probing::net

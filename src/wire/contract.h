@@ -42,8 +42,9 @@
 //   POST inject {target, timeout?}         as `probing inject --json` there
 //   POST listen {address, close?}          {addresses, link, fingerprint?}; the link is good for one visit
 //   GET  token                             {read, profile, eval}
-//   GET  node                              {instance, host, version, ranks, wall_ns}: for other hosts'
-//   probingd POST shutdown                          {}
+//   GET  node?from=HOST:PORT               {instance, host, version, ranks, wall_ns, knows: [address]}: for
+//                                          other hosts' probingd; `from` is where the one that asks answers
+//   POST shutdown                          {}
 //
 // All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
 // {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
@@ -51,7 +52,9 @@
 // done, and the client replaces the daemon. What somebody should know beside an answer (a ring that cannot be
 // read, a view that does not work) comes as kWarningHeader, a JSON string in ASCII; there may be several. An
 // answer that other hosts took part in has kReceiptHeader: {expected, answered, failed: [{node, reason}],
-// dropped, bytes}, this host being one of those expected.
+// dropped, bytes, epoch}, this host being one of those expected; when the hosts changed meanwhile also
+// {epoch_before, restarted: [node]}, and of an EXPLAIN {plan: [{table, node, rows, bytes}]}. What other hosts
+// are sent has kInstanceHeader: the number that this probingd drew when it started.
 #pragma once
 
 #include <string_view>
@@ -90,6 +93,7 @@ inline constexpr std::string_view kShutdownRoute = "/api/v1/shutdown";
 inline constexpr std::string_view kVersionHeader = "Probing-Version";
 inline constexpr std::string_view kWarningHeader = "Probing-Warning";
 inline constexpr std::string_view kReceiptHeader = "Probing-Receipt";
+inline constexpr std::string_view kInstanceHeader = "Probing-Instance";
 inline constexpr int kVersionMismatch = 426;  // HTTP "Upgrade Required"
 
 // "not_found", "permission", "usage", "timeout", "partial", "failed".

@@ -24,6 +24,19 @@ TEST(NodeListTest, NodeListsOfSlurmAreExpanded) {
   EXPECT_EQ(Written("a:1,gpu[9-11].rack:5"), "a:1 gpu9.rack:5 gpu10.rack:5 gpu11.rack:5");
 }
 
+TEST(NodeListTest, SeveralBracketsAreEveryOneOfEach) {
+  EXPECT_EQ(Written("r[1-2]n[01-02]:5"), "r1n01:5 r1n02:5 r2n01:5 r2n02:5");
+  EXPECT_EQ(Written("r[1-999]n[1-999]:5"), "error") << "too many";
+}
+
+TEST(NodeListTest, HostsHaveNoPorts) {
+  const Result<std::vector<std::string>> hosts = ParseHosts("login,node[1-2],node2,10.0.0.7");
+  ASSERT_TRUE(hosts.ok());
+  EXPECT_EQ(*hosts, (std::vector<std::string>{"login", "node1", "node2", "10.0.0.7"}));
+  for (const char* text : {"", "a b", "n[1-", "a,,b", "-oProxyCommand=x", "-v", "*"})
+    EXPECT_FALSE(ParseHosts(text).ok()) << text;
+}
+
 TEST(NodeListTest, WhatIsNoListIsAnError) {
   for (const char* text :
        {"a", "a:1,,b:1", "n[1-:1", "n[]:1", "n[3-1]:1", "n[a-b]:1", "n[1-99999999]:1", "n[1-4]"})

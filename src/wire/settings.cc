@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "wire/address.h"
 #include "wire/node_list.h"
+#include "wire/peers.h"
+#include "wire/store_url.h"
 #include "wire/torch_spec.h"
 
 namespace probing::wire {
@@ -70,6 +72,12 @@ constexpr std::array kSettings{
             "where these files are; by default ~/.local/share/probing"},
     Setting{"probing.history.interval", kDaemon, kSeconds, "60", 0.1, 3600, "",
             "how long a row may wait until it is written to a file"},
+    Setting{"probing.store", kDaemon, kStore, "none", 0, 0, "",
+            "where rows go, too, for many hosts together, as in clickhouse://HOST:8123/DATABASE"},
+    Setting{"probing.store.interval", kDaemon, kSeconds, "10", 0.1, 3600, "",
+            "how long a row may wait until it is sent there"},
+    Setting{"probing.store.spool", kDaemon, kBytes, "1073741824", 65536, 1125899906842624.0, "",
+            "how much may wait on disk while the store is away; then the oldest is dropped"},
     Setting{"probing.server.addr", kDaemon, kAddresses, "none", 0, 0, "",
             "addresses probingd answers on besides its unix socket, as in 127.0.0.1:3344"},
     Setting{"probing.server.rights", kDaemon, kChoice, "eval", 0, 0, "read|profile|eval",
@@ -80,9 +88,9 @@ constexpr std::array kSettings{
             "PEM file that other machines see, with its chain; by default a self-made one"},
     Setting{"probing.server.key", kDaemon, kPath, "", 0, 0, "",
             "PEM file of the certificate's key, when it is another one"},
-    Setting{
-        "probing.cluster.peers", kDaemon, kAddresses, "none", 0, 0, "",
-        "where the probingd of all hosts of a job answer, as in node[1-4]:3344; this one may be among them"},
+    Setting{"probing.cluster.peers", kDaemon, kPeers, "none", 0, 0, "",
+            "where the probingd of all hosts of a job answer, as in node[1-4]:3344, or who knows: slurm, "
+            "dns:NAME:PORT, tcpstore, etcd:HOST:PORT/PREFIX; this one may be among them"},
     Setting{"probing.cluster.timeout", kDaemon, kSeconds, "3", 0.05, 600, "",
             "how long other hosts have to answer, all together; then the answer goes without them"},
     Setting{"probing.cluster.max_bytes", kDaemon, kBytes, "67108864", 1024, 268435456, "",
@@ -157,8 +165,13 @@ std::string ExpectedForm(const Setting& setting) {
              "%, as in 3% or 0.03";
     case kTorchSpec:
       return "on or off";  // its own errors say more
+    case kPeers:
+      return "none, or some of HOST:PORT, node[1-4]:PORT, slurm, dns:NAME:PORT, tcpstore, "
+             "etcd:HOST:PORT/PREFIX";  // its own errors say more
     case kAddresses:
       return "none, or addresses as in 127.0.0.1:3344 or node[1-4]:3344 separated by commas";
+    case kStore:
+      return "none, or clickhouse://[USER:PASSWORD@]HOST:8123/DATABASE";
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
   }
@@ -227,6 +240,22 @@ std::optional<std::string> CanonicalAddresses(std::string_view text) {
   return canonical;
 }
 
+Result<std::string> CanonicalPeers(const Setting& setting, std::string_view text) {
+  Result<std::vector<PeerSource>> sources = ParsePeers(text);
+  if (!sources.ok()) {
+    sources.error().message = std::string(setting.name) + ": " + sources.error().message;
+    return sources.error();
+  }
+  std::string canonical;
+  for (const PeerSource& source : *sources) canonical += (canonical.empty() ? "" : ",") + source.ToText();
+  return canonical.empty() ? "none" : canonical;
+}
+
+std::optional<std::string> CanonicalStore(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  return ParseStoreUrl(text).ok() ? std::optional(std::string(text)) : std::nullopt;
+}
+
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -265,14 +294,16 @@ std::string EnvironmentName(const Setting& setting) {
 
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text) {
   if (setting.type == kTorchSpec) return CanonicalTorchSpec(text);
+  if (setting.type == kPeers) return CanonicalPeers(setting, text);
   const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
                                            : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
                                            : setting.type == kWords  ? CanonicalWords(setting.choices, text)
                                            : setting.type == kPath   ? CanonicalPath(text)
+                                           : setting.type == kStore  ? CanonicalStore(text)
                                            : setting.type == kAddresses ? CanonicalAddresses(text)
                                                                         : CanonicalNumber(setting, text);
   if (value) return *value;
-  return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + std::string(text) + "\"",
+  return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + WithoutPassword(text) + "\"",
                "it takes " + ExpectedForm(setting)};
 }
 

@@ -27,6 +27,8 @@ enum class SettingType : std::uint8_t {
   kWords,
   kPath,
   kAddresses,
+  kPeers,
+  kStore,
   kTorchSpec
 };
 

@@ -12,16 +12,18 @@
 namespace probing::wire {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOptions{"rate", "backward", "collectives",
-                                                   "nan",  "modules",  "exprs"};
+constexpr std::array<std::string_view, 7> kOptions{"rate",   "backward", "collectives", "nan",
+                                                   "census", "modules",  "exprs"};
 constexpr std::size_t kRate = 0;
-constexpr std::size_t kModules = 4;
-constexpr std::size_t kExprs = 5;
+constexpr std::size_t kCensus = 4;
+constexpr std::size_t kModules = 5;
+constexpr std::size_t kExprs = 6;
 constexpr std::size_t kMostText = 4096;
 
 constexpr char kForm[] =
-    "it takes off, or on with any of rate=0.05, backward=off, collectives=off, nan=on, modules=encoder.*, "
-    "exprs=loss@train, separated by commas; steps and full instead of on mean none and all of the steps";
+    "it takes off, or on with any of rate=0.05, backward=off, collectives=off, nan=on, census=on, "
+    "modules=encoder.*, exprs=loss@train, separated by commas; steps and full instead of on mean none and "
+    "all of the steps";
 
 Error Wrong(const std::string& what, const std::string& hint = kForm) {
   return {Code::kUsage, "probing.torch.profiling: " + what, hint};
@@ -105,6 +107,11 @@ Result<std::string> CanonicalItem(std::size_t option, std::string_view text) {
   for (const std::string_view no : {"off", "false", "0", "no"}) {
     if (text == no) return std::string("off");
   }
+  if (option == kCensus) {
+    const bool is_count = !text.empty() && text.size() < 7 && std::all_of(text.begin(), text.end(), IsDigit);
+    if (is_count && text.front() != '0') return std::string(text);
+    return Wrong("census cannot be " + Quoted(text), "it takes on, off, or 10 for one in ten traced steps");
+  }
   return Wrong(std::string(kOptions[option]) + " cannot be " + Quoted(text), "it takes on or off");
 }
 
@@ -152,6 +159,9 @@ Result<std::string> CanonicalTorchSpec(std::string_view text) {
     }
     ASSIGN_OR_RETURN(const std::string value, CanonicalItem(option, item));
     values[option] += values[option].empty() ? value : "," + value;
+  }
+  if (mode == "steps" && !values[kCensus].empty() && values[kCensus] != "off") {
+    return Wrong("census counts at the end of traced steps, and steps traces none", "begin with on");
   }
   std::string canonical(mode);
   for (std::size_t option = 0; option < kOptions.size(); ++option) {

@@ -1,7 +1,8 @@
 // What probing.torch.profiling takes, as people write it:
 //
 //   off
-//   on[,rate=0.05][,backward=off][,collectives=off][,nan=on][,modules=encoder.*,…][,exprs=loss@train,…]
+//   on[,rate=0.05][,backward=off][,collectives=off][,nan=on][,census=on][,modules=encoder.*,…]
+//     [,exprs=loss@train,…]
 //   steps[,…]     only the steps, no modules
 //   full[,…]      modules in every step: on,rate=1
 //

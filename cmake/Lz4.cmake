@@ -1,0 +1,11 @@
+# LZ4 from Debian's liblz4-dev, linked statically like OpenSSL (OpenSsl.cmake): rows between hosts.
+find_library(PROBING_LIBLZ4 NAMES liblz4.a HINTS /usr/lib/x86_64-linux-gnu NO_CMAKE_FIND_ROOT_PATH)
+if(NOT PROBING_LIBLZ4 OR NOT EXISTS /usr/include/lz4.h)
+  message(FATAL_ERROR "liblz4.a is missing: run `make deps` first")
+endif()
+set(LZ4_HEADERS ${CMAKE_BINARY_DIR}/third_party/lz4)
+file(MAKE_DIRECTORY ${LZ4_HEADERS})
+file(CREATE_LINK /usr/include/lz4.h ${LZ4_HEADERS}/lz4.h SYMBOLIC)
+add_library(probing_lz4 INTERFACE)
+target_include_directories(probing_lz4 SYSTEM INTERFACE ${LZ4_HEADERS})
+target_link_libraries(probing_lz4 INTERFACE ${PROBING_LIBLZ4})
