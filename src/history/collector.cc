@@ -1,7 +1,5 @@
 #include "history/collector.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 
@@ -27,39 +25,10 @@ int SizeClass(std::uint64_t rows) {
   return size_class;
 }
 
-// Whether enough is new that waiting would mean losing it.
-bool IsPressing(const ring::TableInfo& info, std::uint64_t pending) {
-  return pending >= std::max<std::uint64_t>(info.rows_limit / 4, 1);
-}
-
 }  // namespace
 
 void Collector::SetRings(const std::vector<RingEntry>& entries, std::vector<ScopedFd> files) {
-  std::set<Identity> listed;
-  for (std::size_t i = 0; i < entries.size() && i < files.size(); ++i) {
-    struct stat info{};
-    if (fstat(files[i].get(), &info) != 0) continue;
-    const Identity identity{info.st_dev, info.st_ino};
-    listed.insert(identity);
-    if (const auto known = rings_.find(identity); known != rings_.end()) {
-      known->second.entry.ended = entries[i].ended;
-      continue;
-    }
-    Result<ring::Reader> reader = ring::Reader::Open(std::move(files[i]));
-    if (!reader.ok()) continue;  // queries say why
-    Ring ring{entries[i], {}, {}, std::move(*reader), {}};
-    ring.about.pid = entries[i].pid;
-    ring.about.rank = entries[i].rank;
-    ring.about.host = entries[i].host;
-    ring.id = {entries[i].host, entries[i].pid, ring.reader.created_ns()};
-    rings_.emplace(identity, std::move(ring));
-  }
-  for (auto it = rings_.begin(); it != rings_.end();) {
-    const auto current = it++;
-    if (listed.contains(current->first)) continue;
-    CollectRing(current->second, Which::kAll, 0);
-    rings_.erase(current);
-  }
+  for (Ring& ring : UpdateRings(rings_, entries, std::move(files))) CollectRing(ring, Which::kAll, 0);
 }
 
 void Collector::Collect(Which which, std::int64_t interval_ns) {

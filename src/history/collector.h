@@ -16,6 +16,7 @@
 #include "base/scoped_fd.h"
 #include "history/file_writer.h"
 #include "history/messages.h"
+#include "history/opened_ring.h"
 #include "ring/reader.h"
 
 namespace probing::history {
@@ -35,8 +36,6 @@ class Collector {
   const std::string& problem() const { return problem_; }
 
  private:
-  using Identity = std::pair<dev_t, ino_t>;  // of the memory file
-
   struct Progress {
     ring::Cursor written;                   // behind what files have
     std::vector<table::HistoryFile> files;  // by lane and row
@@ -45,11 +44,7 @@ class Collector {
     bool is_first = true;                   // nothing was collected yet
     TableStatus status;
   };
-  struct Ring {
-    RingEntry entry;
-    table::Target about;
-    table::RingId id;
-    ring::Reader reader;
+  struct Ring : OpenedRing {
     std::map<std::string, Progress> tables;
   };
 
@@ -60,7 +55,7 @@ class Collector {
   void MergeSmallFiles(Progress& progress, std::uint64_t lane, const std::string& day);
 
   FileWriter& writer_;
-  std::map<Identity, Ring> rings_;
+  std::map<FileIdentity, Ring> rings_;
   std::int64_t retry_ns_ = 0;  // not before
   std::string problem_;
 };

@@ -1,28 +1,17 @@
 #include "history/file_writer.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/file.h"
+#include "history/folders.h"
 
 namespace probing::history {
 namespace {
 
 constexpr std::int64_t kStoreBytes = 128LL << 20;
-
-// All of "a/b/c" below `directory`.
-Result<void> MakeFolders(const std::string& directory, const std::string& folder) {
-  for (std::size_t at = 0; at != std::string::npos;) {
-    at = folder.find('/', at + 1);
-    const std::string path = directory + "/" + folder.substr(0, at);
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError("create " + path);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -33,12 +22,8 @@ Result<std::unique_ptr<FileWriter>> FileWriter::Open(const std::string& director
   RETURN_IF_ERROR(MakeFolders("", directory.substr(1)));
   RETURN_IF_ERROR(MakeFolders(directory, ".tmp"));
   const std::string lock_path = directory + "/.lock~" + table::EscapeName(host);
-  ScopedFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock.valid()) return ErrnoError("open " + lock_path);
   // At most one at a time, so that no row is written by two.
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return Error{Code::kFailed, "another probingd of this host writes to " + directory,
-                 "give one of them a directory of its own: PROBING_DATA_DIR"};
+  ASSIGN_OR_RETURN(ScopedFd lock, LockFile(lock_path, directory));
   std::unique_ptr<FileWriter> writer(new FileWriter(directory, host, std::move(lock)));
   writer->RemoveTemporary();
   return writer;

@@ -22,11 +22,16 @@ struct RingEntry {
 
 // To the worker, whenever something has changed: all of it.
 struct StateMessage {
-  std::string directory;
+  std::string directory;  // "": no files
   std::string host;
   std::int64_t retention_days = 0;
   std::int64_t max_bytes = 0;
   std::int64_t interval_ms = 0;
+  // The store that rows go to, too (wire/store_url.h); "" for none.
+  std::string store;
+  std::string spool;  // the directory in which they wait
+  std::int64_t spool_bytes = 0;
+  std::int64_t store_interval_ms = 0;
   std::vector<RingEntry> rings;
 };
 
@@ -40,10 +45,24 @@ struct TableStatus {
   bool operator==(const TableStatus&) const = default;
 };
 
+// What became of a table's rows on their way to the store, since the worker began.
+struct StoreStatus {
+  std::string table;
+  std::int64_t sent = 0;
+  std::int64_t waiting = 0;  // in the spool
+  std::int64_t dropped = 0;  // from the spool, because there was no room
+  std::int64_t lost = 0;     // overwritten before they could be read
+  std::string problem;       // why the last try failed; "" when it did not
+
+  bool operator==(const StoreStatus&) const = default;
+};
+
 // From the worker, whenever something has changed: all of it.
 struct StatusMessage {
   std::string problem;  // why the last file could not be written; "" when it could
   std::vector<TableStatus> tables;
+  std::string store_problem;  // why nothing goes to the store at all
+  std::vector<StoreStatus> store;
 
   bool operator==(const StatusMessage&) const = default;
 };

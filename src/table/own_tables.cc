@@ -11,13 +11,16 @@ using enum Type;
 constexpr std::array kNodes{
     Column{"host", kString, "", "name of the host"},
     Column{"node", kString, "", "address of that host's probingd"},
-    Column{"state", kString, "", "up, down or unknown"},
+    Column{"state", kString, "", "up, down, or unknown: what should have led to hosts has not"},
     Column{"version", kString, "", "version of its probingd"},
     Column{"ranks", kInt64, "", "targets there"},
     Column{"last_seen", kTimestamp, "", "when it answered last"},
     Column{"clock_offset_ms", kDouble, "ms", "how far its clock is ahead of ours"},
     Column{"clock_error_ms", kDouble, "ms", "how wrong that may be: half of what the question took"},
-    Column{"problem", kString, "", "why it did not answer; NULL when it did"},
+    Column{"found_by", kString, "",
+           "what led to it: itself, list, slurm, dns:…, tcpstore:…, etcd:… or introduced"},
+    Column{"epoch", kInt64, "", "changes when the set of hosts that answer does, or one is started anew"},
+    Column{"problem", kString, "", "why it did not answer, or is of another version; NULL when all is well"},
 };
 
 constexpr std::array kClusterStacks{
@@ -89,9 +92,20 @@ constexpr std::array kHistory{
     Column{"directory", kString, "", "where the files are"},
 };
 
+constexpr std::array kStore{
+    Column{"table_name", kString, "", "name of the table"},
+    Column{"sent", kInt64, "rows", "rows that the store has taken since probingd began to send"},
+    Column{"waiting", kInt64, "rows", "rows that wait on disk"},
+    Column{"dropped", kInt64, "rows", "rows that waited until there was no room (probing.store.spool)"},
+    Column{"lost", kInt64, "rows", "rows that were overwritten before they could be read"},
+    Column{"problem", kString, "", "why the last try failed; NULL when it did not"},
+    Column{"store", kString, "", "where the rows go"},
+};
+
 constexpr std::array kOverhead{
-    Column{"part", kString, "",
-           "what of Probing ran: control (its own thread), evaluations, live, hooks, memory, gc, rows"},
+    Column{
+        "part", kString, "",
+        "what of Probing ran: control (its own thread), evaluations, live, hooks, memory, gc, rows, torch"},
     Column{"calls", kInt64, "", "how often"},
     Column{"total_ns", kInt64, "ns",
            "time in all: of control CPU time, of rows by timing some, of the others with the GIL"},
@@ -130,6 +144,8 @@ constexpr std::array kTables{
     Table{"probing.drops", Kind::kLive, Origin::kDaemon, "rows that each table has and has lost", kDrops},
     Table{"probing.history", Kind::kLive, Origin::kDaemon,
           "what is written to files (probing.retention_days)", kHistory},
+    Table{"probing.store", Kind::kLive, Origin::kDaemon,
+          "what goes to the store of many hosts (probing.store)", kStore, "", About::kHost},
     Table{"probing.overhead", Kind::kLive, Origin::kProbe, "what Probing costs the target", kOverhead},
 };
 

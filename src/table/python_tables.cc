@@ -63,8 +63,8 @@ constexpr std::array kMemory{
     Column{"gc_gen1", kInt64, "", "collections of generation 0 since the last one of generation 1"},
     Column{"gc_gen2", kInt64, "", "collections of generation 1 since the last one of generation 2"},
     Column{"gc_objects", kInt64, "", "objects the collector tracks; NULL when counting them would take long"},
-    Column{"tensor_count", kInt64, "", "live tensors"},
-    Column{"tensor_bytes", kInt64, "bytes", "memory of live tensors"},
+    Column{"tensor_count", kInt64, "", "live tensors at the last census, with census=on"},
+    Column{"tensor_bytes", kInt64, "bytes", "memory of those tensors"},
     Column{"gpu_allocated", kInt64, "bytes", "GPU memory in tensors, as the framework counts it"},
     Column{"gpu_reserved", kInt64, "bytes", "GPU memory the framework keeps"},
 };

@@ -15,12 +15,10 @@
 #include "ring/batch.h"
 #include "ring/reader.h"
 #include "table/source.h"
+#include "table/stored.h"
 #include "table/text.h"
 
 namespace probing::table {
-
-Type FromRing(ring::ColumnType type);
-ring::ColumnType ToRing(Type type);
 
 // Strings that were found to be UTF-8, in the form they are written in. Equal strings of one batch
 // mostly have one address, and looking there is cheaper than looking at the bytes. Forgotten with

@@ -5,6 +5,7 @@
 #include "table/registry.h"
 #include "table/ring_pool.h"
 #include "table/rows.h"
+#include "table/stored.h"
 #include "table/user_table.h"
 
 namespace probing::table {
@@ -81,26 +82,6 @@ std::uint64_t PartCount(const Table& table, const ScopedFd& fd) {
   return std::clamp<std::uint64_t>(rows / kRowsPerPart, 1, kMaxParts);
 }
 
-class RingSource : public Source {
- public:
-  explicit RingSource(const Table& table) : table_(table) {}
-  const Table& table() const override { return table_; }
-
-  Result<std::vector<Part>> Parts(const ScanRequest& request) override {
-    std::vector<Part> parts;
-    const auto shared = std::make_shared<const ScanRequest>(request);
-    for (const Target* target : request.targets) {
-      for (const auto& fd : target->ring_fds) {
-        for (Part& part : RingParts(table_, *target, fd, shared)) parts.push_back(std::move(part));
-      }
-    }
-    return parts;
-  }
-
- private:
-  const Table& table_;
-};
-
 Result<Rows> ReadDrops(const Table& self, const Target& target, const std::vector<std::size_t>& columns) {
   Rows rows(TypesOf(self, columns));
   for (const auto& fd : target.ring_fds) {
@@ -126,8 +107,7 @@ Result<Rows> ReadDrops(const Table& self, const Target& target, const std::vecto
 
 std::vector<ring::Column> RingColumns(const Table& table) {
   std::vector<ring::Column> columns;
-  for (const Column& column : table.columns)
-    columns.push_back({std::string(column.name), ToRing(column.type)});
+  for (const Column& column : table.columns) columns.push_back(InRing(column));
   return columns;
 }
 
@@ -144,8 +124,6 @@ std::vector<Part> RingParts(const Table& table, const Target& target,
   }
   return parts;
 }
-
-std::unique_ptr<Source> MakeRingSource(const Table& table) { return std::make_unique<RingSource>(table); }
 
 std::unique_ptr<Source> MakeDropsSource() {
   const Table* self = FindTable("probing.drops");

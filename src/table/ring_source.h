@@ -21,9 +21,6 @@ std::vector<Part> RingParts(const Table& table, const Target& target,
                             const std::shared_ptr<const ScanRequest>& request,
                             const std::shared_ptr<const ring::Cursor>& start = nullptr);
 
-// REQUIRES: `table` outlives the source.
-std::unique_ptr<Source> MakeRingSource(const Table& table);
-
 // probing.drops: what each table in the rings has, and what it has lost.
 std::unique_ptr<Source> MakeDropsSource();
 

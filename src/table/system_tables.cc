@@ -78,6 +78,21 @@ constexpr std::array kNetwork{
     Column{"send_rate", kDouble, "bytes/s", "sent_bytes by time"},
 };
 
+constexpr std::array kSockets{
+    kTime,
+    Column{"local", kString, "", "address and port of this end"},
+    Column{"remote", kString, "", "address and port of the other end"},
+    Column{"sent_bytes", kInt64, "bytes", "sent since the row before, and acknowledged"},
+    Column{"received_bytes", kInt64, "bytes", "received since the row before"},
+    Column{"retransmissions", kInt64, "", "segments sent once more since the row before"},
+    Column{"unsent_bytes", kInt64, "bytes", "written by the process, and not yet sent"},
+    Column{"rtt_ms", kDouble, "ms", "round trip time"},
+    Column{"min_rtt_ms", kDouble, "ms", "the shortest that was seen lately"},
+    Column{"delivery_rate", kInt64, "bytes/s", "what the network took in the latest burst"},
+    Column{"busy_ms", kDouble, "ms", "time with something on its way, since the row before"},
+    Column{"peer_limited_ms", kDouble, "ms", "of it, time in which the other side had no room"},
+};
+
 constexpr std::array kThreads{
     kTime,
     Column{"tid", kInt64, "", "thread id of the kernel"},
@@ -134,6 +149,8 @@ constexpr std::array kTables{
     Table{"system.memory", Kind::kStored, Origin::kOutside, "memory over time", kMemory},
     Table{"system.io", Kind::kStored, Origin::kOutside, "reading and writing of storage over time", kIo},
     Table{"system.network", Kind::kStored, Origin::kOutside, "network traffic over time", kNetwork},
+    Table{"system.sockets", Kind::kStored, Origin::kOutside,
+          "TCP connections that carry something, over time", kSockets},
     Table{"system.threads", Kind::kStored, Origin::kOutside, "CPU time of each thread over time", kThreads},
     Table{"system.gpu", Kind::kStored, Origin::kOutside, "GPUs over time", kGpu},
     Table{"crash.events", Kind::kStored, Origin::kOutside, "how targets ended", kCrashEvents},

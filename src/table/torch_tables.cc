@@ -107,6 +107,17 @@ constexpr std::array kFlightRecorder{
     Column{"duration_ms", kDouble, "ms", "time until its end, where torch knows"},
 };
 
+constexpr std::array kTensorCensus{
+    kTime,
+    Column{"step", kInt64, "", "training step that had just ended"},
+    Column{"type", kString, "", "class; NULL in the row of all kinds that have none of their own"},
+    Column{"shape", kString, "", "as in [64, 3, 224, 224]"},
+    Column{"dtype", kString, "", "element type"},
+    Column{"device", kString, "", "cpu, cuda:0"},
+    Column{"count", kInt64, "", "how many are alive"},
+    Column{"bytes", kInt64, "bytes", "memory of all of them"},
+};
+
 constexpr std::array kLeaks{
     Column{"type", kString, "", "class of the objects"},
     Column{"shape", kString, "", "of tensors"},
@@ -119,7 +130,11 @@ constexpr std::array kLeaks{
     Column{"made_by", kString, "",
            "operation of autograd that made a tensor, which keeps all that led to it"},
     Column{"holder", kString, "", "what keeps them alive, from the nearest to a variable"},
+    Column{"module", kString, "",
+           "path of the module that returned such a tensor; \"after PATH\" when its graph leads there; NULL: "
+           "unknown"},
     Column{"since", kTimestamp, "", "when the first of the last 16 counts was made"},
+    Column{"steps", kInt64, "", "over how many training steps it grew, with census=on"},
 };
 
 constexpr std::array kNonfinite{
@@ -151,6 +166,8 @@ constexpr std::array kTables{
           kCollectiveStarts},
     Table{"python.flight_recorder", Kind::kLive, Origin::kProbe,
           "what torch itself remembers of its collectives, also of those that C++ starts", kFlightRecorder},
+    Table{"python.tensor_census", Kind::kStored, Origin::kProbe,
+          "tensors that were alive when a traced step ended, by kind, with census=on", kTensorCensus},
     Table{"python.leaks", Kind::kLive, Origin::kProbe,
           "what there is more and more of; each question counts once", kLeaks},
     Table{"python.nonfinite", Kind::kStored, Origin::kProbe,
