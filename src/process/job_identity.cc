@@ -21,6 +21,9 @@ struct Variable {
   std::string_view launcher;  // "": says nothing about who started the process
 };
 
+// Where agents of torchrun meet.
+constexpr std::string_view kRendezvousVariable = "PET_RDZV_ENDPOINT";
+
 // The order is the order of precedence. torch.distributed's names come first: whoever uses them, Ray
 // and Kubernetes operators included, means them.
 constexpr std::array kVariables{
@@ -32,6 +35,7 @@ constexpr std::array kVariables{
     Variable{"NODE_RANK", Field::kNodeRank, ""},
     Variable{"TORCHELASTIC_RESTART_COUNT", Field::kRestart, "torchrun"},
     Variable{"TORCHELASTIC_RUN_ID", Field::kJob, "torchrun"},
+    Variable{kRendezvousVariable, Field::kOther, ""},
     Variable{"LOCAL_WORLD_SIZE", Field::kOther, ""},
     Variable{"ROLE_NAME", Field::kOther, ""},
     Variable{"ROLE_RANK", Field::kOther, ""},
@@ -50,6 +54,7 @@ constexpr std::array kVariables{
     Variable{"SLURM_NODEID", Field::kNodeRank, "slurm"},
     Variable{"SLURM_RESTART_COUNT", Field::kRestart, "slurm"},
     Variable{"SLURM_JOB_ID", Field::kJob, "slurm"},
+    Variable{"SLURM_JOB_NODELIST", Field::kOther, ""},
     Variable{"PBS_JOBID", Field::kJob, ""},
     Variable{"LSB_JOBID", Field::kJob, ""},
     Variable{"PMIX_NAMESPACE", Field::kJob, ""},
@@ -157,6 +162,19 @@ bool IsLauncher(pid_t pid, const std::string& proc_root) {
   return false;
 }
 
+// What torchrun was told by --rdzv-endpoint, as one word or two; "" when it was not.
+std::string RendezvousOf(pid_t pid, const std::string& proc_root) {
+  const Result<std::string> line = ReadFile(proc_root + "/" + std::to_string(pid) + "/cmdline");
+  std::string_view rest = line.ok() ? std::string_view(*line) : "";
+  while (!rest.empty()) {
+    std::string_view value = TakePart(rest, '\0');
+    const std::string_view option = TakePart(value, '=');
+    if (option != "--rdzv-endpoint" && option != "--rdzv_endpoint") continue;
+    return std::string(value.empty() ? TakePart(rest, '\0') : value);
+  }
+  return "";
+}
+
 // Not by its name: `exec -a`, conda and ld.so call it differently.
 bool IsPython(pid_t pid, const std::string& proc_root) {
   const std::string folder = proc_root + "/" + std::to_string(pid);
@@ -242,6 +260,11 @@ JobIdentity ReadJobIdentity(pid_t pid, const std::string& proc_root) {
     identity.local_rank.reset();
   } else if (HasRankAbove(pid, identity, proc_root)) {
     identity.role = JobRole::kWorker;
+  } else if (identity.launcher == "torchrun" && Find(identity, kRendezvousVariable) == nullptr) {
+    // torchrun takes it as this variable, too; as an option only itself knows it.
+    const Result<Status> status = ReadStatus(pid, proc_root);
+    std::string endpoint = status.ok() ? RendezvousOf(status->parent, proc_root) : "";
+    if (!endpoint.empty()) identity.variables.emplace_back(kRendezvousVariable, std::move(endpoint));
   }
   return identity;
 }

@@ -14,7 +14,7 @@ Result<void> HostSeries::Add(pid_t pid, ring::Arena& arena, const TargetSeriesOp
   ASSIGN_OR_RETURN(auto watch, TargetWatch::Open(pid, &budget_, proc_root_));
   ASSIGN_OR_RETURN(auto series, TargetSeries::Create(arena, options));
   targets_.erase(pid);
-  targets_.emplace(pid, Target{std::move(watch), std::move(series)});
+  targets_.emplace(pid, Target{std::move(watch), std::move(series), {}});
   return {};
 }
 
@@ -27,6 +27,7 @@ std::vector<pid_t> HostSeries::Tick() {
   const std::int64_t interval_ns = last_tick_ns_ == 0 ? 0 : now_ns - last_tick_ns_;
   last_tick_ns_ = now_ns;
   const HostLook host = host_.Look(interval_ns);
+  networks_.BeginTick();
   // Taken in the meantime: a driver that hangs must not hold up the rest.
   const GpuSampler::Sample gpus = gpus_.TakeLast();
   for (auto it = targets_.begin(); it != targets_.end();) {
@@ -38,10 +39,18 @@ std::vector<pid_t> HostSeries::Tick() {
       continue;
     }
     target.series.Write(WallNs(), interval_ns, host, *look);
+    WriteConnections(target);
     if (!gpus.looks.empty()) WriteGpus(target, gpus);
     ++it;
   }
   return ended;
+}
+
+void HostSeries::WriteConnections(Target& target) {
+  const std::string folder = proc_root_ + "/" + std::to_string(target.watch->pid());
+  const auto* connections = networks_.Connections(folder);
+  if (connections == nullptr || connections->empty()) return;
+  target.series.WriteConnections(WallNs(), target.connections.Look(SocketsOf(folder), *connections));
 }
 
 void HostSeries::WriteGpus(Target& target, const GpuSampler::Sample& sample) {

@@ -40,12 +40,15 @@ class HostSeries {
   struct Target {
     std::unique_ptr<TargetWatch> watch;
     TargetSeries series;
+    ConnectionWatch connections;
   };
+  void WriteConnections(Target& target);
   void WriteGpus(Target& target, const GpuSampler::Sample& sample);
 
   const std::string proc_root_;
   FileBudget budget_;
   HostWatch host_;
+  NetworkSpaces networks_;
   GpuSampler gpus_;
   std::map<pid_t, Target> targets_;
   std::int64_t last_tick_ns_ = 0;

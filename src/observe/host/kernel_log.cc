@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 
+#include "observe/host/kernel_pids.h"
+
 namespace probing::observe {
 namespace {
 
@@ -15,6 +17,7 @@ constexpr int kMostRecords = 100'000;  // a log that grows faster than it is rea
 }  // namespace
 
 std::optional<KernelLog> KernelLog::FromNow(const std::string& path) {
+  if (!KernelMeansOurPids()) return std::nullopt;
   ScopedFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.valid() || lseek(fd.get(), 0, SEEK_END) < 0) return std::nullopt;
   return KernelLog(std::move(fd));

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "observe/host/kernel_pids.h"
+
 namespace probing::observe {
 namespace {
 
@@ -74,6 +76,9 @@ bool Subscribe(int socket) {
 }  // namespace
 
 Result<ProcConnector> ProcConnector::Open() {
+  if (!KernelMeansOurPids()) {
+    return Error{Code::kFailed, "the kernel's process events are not about the pids of this container", ""};
+  }
   ScopedFd socket(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_CONNECTOR));
   if (!socket.valid()) return ErrnoError("open the kernel's process events");
   sockaddr_nl address{};

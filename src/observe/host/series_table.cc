@@ -5,29 +5,9 @@
 
 #include "table/registry.h"
 #include "table/rows.h"
+#include "table/stored.h"
 
 namespace probing::observe {
-namespace {
-
-ring::ColumnType RingType(table::Type type) {
-  switch (type) {
-    case table::Type::kInt64:
-      return ring::ColumnType::kInt64;
-    case table::Type::kDouble:
-      return ring::ColumnType::kDouble;
-    case table::Type::kBool:
-      return ring::ColumnType::kBool;
-    case table::Type::kString:
-      return ring::ColumnType::kString;
-    case table::Type::kBytes:
-      return ring::ColumnType::kBytes;
-    case table::Type::kTimestamp:
-      return ring::ColumnType::kTimestamp;
-  }
-  return ring::ColumnType::kInt64;
-}
-
-}  // namespace
 
 Result<SeriesTable> SeriesTable::Add(ring::Arena& arena, std::string_view table,
                                      std::span<const std::string_view> columns, std::uint64_t rows) {
@@ -35,7 +15,7 @@ Result<SeriesTable> SeriesTable::Add(ring::Arena& arena, std::string_view table,
   if (declared == nullptr) return Error{Code::kFailed, "no table " + std::string(table) + " is declared", ""};
   ring::TableOptions options{.name = std::string(table), .columns = {}, .rows = rows};
   for (const table::Column& column : declared->columns) {
-    options.columns.push_back({std::string(column.name), RingType(column.type)});
+    options.columns.push_back(table::InRing(column));
   }
   std::vector<std::uint32_t> positions;
   for (const std::string_view name : columns) {

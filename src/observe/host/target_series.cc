@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 7> kIoColumns{"read_bytes",           "wr
 constexpr std::array<std::string_view, 8> kNetworkColumns{"interface",        "received_bytes", "sent_bytes",
                                                           "received_packets", "sent_packets",   "errors",
                                                           "receive_rate",     "send_rate"};
+constexpr std::array<std::string_view, 11> kSocketsColumns{
+    "local",  "remote",     "sent_bytes",    "received_bytes", "retransmissions", "unsent_bytes",
+    "rtt_ms", "min_rtt_ms", "delivery_rate", "busy_ms",        "peer_limited_ms"};
 constexpr std::array<std::string_view, 8> kThreadsColumns{"tid",
                                                           "name",
                                                           "state",
@@ -47,13 +50,11 @@ struct Declared {
   std::string_view table;
   Names columns;
 };
-constexpr std::array kDeclared{Declared{"system.cpu", kCpuColumns},
-                               Declared{"system.memory", kMemoryColumns},
-                               Declared{"system.io", kIoColumns},
-                               Declared{"system.network", kNetworkColumns},
-                               Declared{"system.threads", kThreadsColumns},
-                               Declared{"system.gpu", kGpuColumns},
-                               Declared{"python.memory", kPythonMemoryColumns}};
+constexpr std::array kDeclared{
+    Declared{"system.cpu", kCpuColumns},         Declared{"system.memory", kMemoryColumns},
+    Declared{"system.io", kIoColumns},           Declared{"system.network", kNetworkColumns},
+    Declared{"system.sockets", kSocketsColumns}, Declared{"system.threads", kThreadsColumns},
+    Declared{"system.gpu", kGpuColumns},         Declared{"python.memory", kPythonMemoryColumns}};
 
 bool IsOneOf(pid_t pid, std::span<const pid_t> pids) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
@@ -127,6 +128,18 @@ void TargetSeries::WriteNetwork(std::int64_t time_ns, std::int64_t interval_ns, 
                      ToCell(look.sent_bytes), ToCell(look.received_packets), ToCell(look.sent_packets),
                      ToCell(look.errors), ToCell(PerSecond(look.received_bytes, interval_ns)),
                      ToCell(PerSecond(look.sent_bytes, interval_ns))});
+  }
+}
+
+void TargetSeries::WriteConnections(std::int64_t time_ns, std::span<const ConnectionLook> connections) {
+  for (const ConnectionLook& look : connections) {
+    tables_[kSockets].Write(
+        time_ns,
+        std::array<ring::Cell, kSocketsColumns.size()>{
+            ToCell(std::string_view(look.local)), ToCell(std::string_view(look.remote)),
+            ToCell(look.sent_bytes), ToCell(look.received_bytes), ToCell(look.retransmissions),
+            ring::Cell::Int(look.unsent_bytes), ring::Cell::Double(look.rtt_ms), ToCell(look.min_rtt_ms),
+            ToCell(look.delivery_rate), ToCell(look.busy_ms), ToCell(look.peer_limited_ms)});
   }
 }
 

@@ -1,6 +1,8 @@
 // Plays libnvidia-ml.so.1 in the tests, with the signatures of nvml.h. Three GPUs: 0 answers everything,
 // 1 cannot be opened, 2 has nothing but memory. The stand_in_* variables are for the tests to change; where
-// they cannot, the process of STAND_IN_PID uses STAND_IN_GROWTH more megabytes each second.
+// they cannot, the process of STAND_IN_PID uses STAND_IN_GROWTH more megabytes each second, or the file
+// STAND_IN_FILE says "PID MEGABYTES", written by a process that plays having a GPU.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -111,6 +113,12 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count
     processes[0].pid = (unsigned)atoi(pid);
     processes[0].memory += (unsigned long long)((seconds - began) * atof(growth) * (1 << 20));
   }
+  const char* path = getenv("STAND_IN_FILE");
+  FILE* file = path != NULL && stand_in_processes > 0 ? fopen(path, "r") : NULL;
+  unsigned long long megabytes = 0;
+  if (file != NULL && fscanf(file, "%u %llu", &processes[0].pid, &megabytes) == 2)
+    processes[0].memory = megabytes << 20;
+  if (file != NULL) fclose(file);
   if (stand_in_processes > 1) processes[1].memory = ~0ULL;  // not available
   return kOk;
 }
