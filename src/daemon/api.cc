@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "daemon/api_probe.h"
+#include "daemon/api_store.h"
 #include "daemon/job_json.h"
 #include "process/status.h"
 #include "wire/contract.h"
@@ -88,6 +89,7 @@ Answer GetSamples(Daemon& daemon, const server::Request& request) {
 asio::awaitable<Result<server::Content>> PostQuery(Daemon& daemon, const server::Request& request) {
   const Result<std::optional<pid_t>> pid = TargetOf(request);
   if (!pid.ok()) co_return pid.error();
+  if (request.body.contains("store")) co_return co_await AnswerFromStore(daemon, request);
   co_return co_await daemon.queries.Answer(request, *pid);
 }
 
@@ -132,10 +134,15 @@ Answer ListTargets(Daemon& daemon, Targets::Look look) {
   co_return Json{{"targets", std::move(list)}};
 }
 
-asio::awaitable<Result<Json>> QueryRows(Daemon& daemon, std::string sql, std::optional<pid_t> target) {
+server::Request RowsRequest(std::string sql) {
   server::Request request;
   request.path = std::string(wire::kQueryRoute);
   request.body = Json{{"sql", std::move(sql)}, {"format", "rows"}};
+  return request;
+}
+
+asio::awaitable<Result<Json>> QueryRows(Daemon& daemon, std::string sql, std::optional<pid_t> target) {
+  const server::Request request = RowsRequest(std::move(sql));
   const Result<server::Content> answer = co_await daemon.queries.Answer(request, target);
   if (!answer.ok()) co_return answer.error();
   Json rows = Json::parse(answer->body, nullptr, false);
@@ -168,6 +175,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddMcp(router, daemon);
   AddDiagnosis(router, daemon);
   AddClusterRoutes(router, daemon);
+  AddStoreRoutes(router, daemon);
   AddWebPage(router, daemon);
 }
 

@@ -3,15 +3,12 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
-#include <type_traits>
 
+#include "daemon/aside.h"
 #include "daemon/listening.h"
 #include "daemon/queries.h"
 #include "daemon/sampling.h"
@@ -28,7 +25,7 @@ struct Daemon {
   Targets& targets;
   Sampling& sampling;
   Queries& queries;
-  const cluster::Members& members;
+  cluster::Members& members;
   wire::Settings& settings;
   Listening& listening;
   server::HttpServer& server;
@@ -54,27 +51,9 @@ void AddWebPage(server::Router& router, Daemon& daemon);        // web_page.cc
 
 // What several of them need. REQUIRES of coroutines: their arguments outlive them.
 
-// What `work` returns, from a thread that may wait: the daemon's own may not. It is waited for even when
-// the client has gone. (A coroutine on those threads would be told so by another of them while it runs.)
 template <typename Work>
-boost::asio::awaitable<std::invoke_result_t<Work>> Aside(Daemon& daemon, Work work) {
-  namespace asio = boost::asio;
-  std::optional<std::invoke_result_t<Work>> outcome;
-  const auto start = [&](auto handler) {
-    asio::post(daemon.threads, [&daemon, &work, &outcome, handler = std::move(handler)]() mutable {
-      std::exception_ptr problem;
-      try {
-        outcome.emplace(work());
-      } catch (...) {
-        problem = std::current_exception();
-      }
-      asio::post(daemon.io,
-                 [handler = std::move(handler), problem]() mutable { std::move(handler)(problem); });
-    });
-  };
-  co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(start,
-                                                                                         asio::use_awaitable);
-  co_return std::move(*outcome);
+auto Aside(Daemon& daemon, Work work) {
+  return Aside(daemon.io, daemon.threads, std::move(work));
 }
 
 // The request's target, nothing when it names none.
@@ -87,7 +66,8 @@ boost::asio::awaitable<Result<server::Content>> Backtrace(Daemon& daemon, const 
 // GET targets.
 boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon,
                                                          Targets::Look look = Targets::Look::kEverywhere);
-// The rows of a query as {columns, rows}.
+// A query for {columns, rows}, and what it answers.
+server::Request RowsRequest(std::string sql);
 boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, std::string sql,
                                                        std::optional<pid_t> target = std::nullopt);
 

@@ -3,6 +3,7 @@
 #include "daemon/audit.h"
 #include "daemon/log.h"
 #include "wire/contract.h"
+#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -13,7 +14,7 @@ namespace {
 
 Json SettingToJson(const wire::Setting& setting, std::string_view value) {
   return {{"name", setting.name},
-          {"value", value},
+          {"value", wire::WithoutPassword(value)},
           {"default", setting.default_value},
           {"description", setting.description}};
 }
@@ -99,8 +100,10 @@ Answer Config(Daemon& daemon, const server::Request& request) {
   const Json set = request.body.value("set", Json::object());
   if (!set.is_object()) co_return Error{Code::kUsage, "config takes {set: {name: value}}", ""};
   if (!set.empty()) {
+    Json shown = Json::object();
+    for (const auto& [name, value] : Assignments(set)) shown[name] = wire::WithoutPassword(value);
     Audit("config",
-          {{"by", request.peer}, {"target", pid->has_value() ? Json(**pid) : Json()}, {"set", set}});
+          {{"by", request.peer}, {"target", pid->has_value() ? Json(**pid) : Json()}, {"set", shown}});
   }
   Json list = Json::array();
   if (!pid->has_value()) {

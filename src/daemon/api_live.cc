@@ -1,4 +1,5 @@
 // Answers that go on: events for charts.
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
@@ -7,7 +8,7 @@
 
 #include "base/text.h"
 #include "daemon/api_probe.h"
-#include "daemon/followed.h"
+#include "daemon/shared_answer.h"
 #include "server/http_session.h"
 #include "wire/contract.h"
 
@@ -34,8 +35,10 @@ Result<double> IntervalOf(const Request& request) {
   return seconds;
 }
 
-std::string Event(const std::string& name, const std::string& data) {
-  return "event: " + name + "\ndata: " + data + "\n\n";
+// `json` on one line: an event's data ends with its line, and between JSON's words a blank says the same.
+std::string Event(const std::string& name, std::string json) {
+  std::ranges::replace(json, '\n', ' ');
+  return "event: " + name + "\ndata: " + json + "\n\n";
 }
 
 using NamedSql = std::map<std::string, std::string>;
@@ -57,8 +60,8 @@ Result<NamedSql> QueriesOf(const Request& request) {
 
 struct Stream {
   std::string name;
-  std::shared_ptr<Followed> source;  // with all others who follow the same
-  Followed::Text last = nullptr;
+  std::shared_ptr<SharedAnswer> source;  // with all others who follow the same
+  SharedAnswer::Pointer last = nullptr;
 };
 
 // What one client wants to hear.
@@ -69,31 +72,32 @@ struct Wish {
   std::vector<Stream> streams;
 };
 
-std::shared_ptr<Followed> FollowSql(Daemon& daemon, AllFollowed& all, const std::string& sql,
-                                    std::optional<pid_t> pid) {
-  const std::string what = std::to_string(pid.value_or(0)) + " " + sql;
-  return all.Get(what, [&daemon, sql, pid] { return QueryRows(daemon, sql, pid); });
+std::shared_ptr<SharedAnswer> FollowSql(Daemon& daemon, const std::string& sql, std::optional<pid_t> pid) {
+  return daemon.queries.Follow(RowsRequest(sql), pid);
 }
 
 // `targets` whenever they change; with ?sql= the rows of that query as often as wanted; with ?queries= those
 // of several, whenever they change.
-Result<Wish> WishOf(Daemon& daemon, AllFollowed& all, const Request& request) {
+Result<Wish> WishOf(Daemon& daemon, SharedAnswers& lists, const Request& request) {
   ASSIGN_OR_RETURN(const std::optional<pid_t> pid, TargetOf(request));
   ASSIGN_OR_RETURN(const NamedSql queries, QueriesOf(request));
   if (const auto sql = request.query.find("sql"); sql != request.query.end()) {
     Wish rows{.event = "rows", .also_the_same = true};
-    rows.streams.push_back({"", FollowSql(daemon, all, sql->second, pid)});
+    rows.streams.push_back({"", FollowSql(daemon, sql->second, pid)});
     return rows;
   }
   if (!queries.empty()) {
     Wish results{.event = "results", .is_named = true};
-    for (const auto& [name, sql] : queries)
-      results.streams.push_back({name, FollowSql(daemon, all, sql, pid)});
+    for (const auto& [name, sql] : queries) results.streams.push_back({name, FollowSql(daemon, sql, pid)});
     return results;
   }
   Wish targets{.event = "targets"};
-  const auto list = [&daemon] { return ListTargets(daemon, Targets::Look::kQuick); };
-  targets.streams.push_back({"", all.Get("targets", list)});
+  const auto list = [&daemon]() -> asio::awaitable<Result<server::Content>> {
+    const Result<Json> json = co_await ListTargets(daemon, Targets::Look::kQuick);
+    if (!json.ok()) co_return json.error();
+    co_return server::Content{"application/json", server::JsonText(*json), 200, {}};
+  };
+  targets.streams.push_back({"", lists.Get("targets", list)});
   return targets;
 }
 
@@ -101,24 +105,24 @@ Result<Wish> WishOf(Daemon& daemon, AllFollowed& all, const Request& request) {
 asio::awaitable<Result<std::string>> NextEvent(Wish& wish, std::chrono::nanoseconds age) {
   std::string data;
   for (Stream& stream : wish.streams) {
-    const Result<Followed::Text> text = co_await stream.source->Get(age);
-    if (!text.ok()) co_return text.error();
-    if (stream.last == *text && !wish.also_the_same) continue;
-    stream.last = *text;
+    const Result<SharedAnswer::Pointer> answer = co_await stream.source->Get({.age = age});
+    if (!answer.ok()) co_return answer.error();
+    if (stream.last == *answer && !wish.also_the_same) continue;
+    stream.last = *answer;
     if (!data.empty()) data += ",";
     if (wish.is_named) data += server::JsonText(stream.name) + ":";
-    data += **text;
+    data += (*answer)->body;
   }
   if (data.empty()) co_return data;
   co_return Event(wish.event, wish.is_named ? "{" + data + "}" : data);
 }
 
-asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, AllFollowed& all, const Request& request,
+asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, SharedAnswers& lists, const Request& request,
                                            const server::Send& send) {
   const Result<double> seconds = IntervalOf(request);
   if (!seconds.ok()) co_return seconds.error();
   const auto interval = std::chrono::milliseconds(static_cast<int>(*seconds * 1000));
-  Result<Wish> wish = WishOf(daemon, all, request);
+  Result<Wish> wish = WishOf(daemon, lists, request);
   if (!wish.ok()) co_return wish.error();
   auto last_sent = std::chrono::steady_clock::now();
   while (true) {
@@ -140,9 +144,9 @@ asio::awaitable<Result<void>> FollowEvents(Daemon& daemon, AllFollowed& all, con
 
 void AddLiveRoutes(server::Router& router, Daemon& daemon) {
   router.AddEvents(wire::kEventsRoute, server::Right::kRead,
-                   [&daemon, all = std::make_shared<AllFollowed>(daemon.io)](const Request& request,
-                                                                             const server::Send& send) {
-                     return FollowEvents(daemon, *all, request, send);
+                   [&daemon, lists = std::make_shared<SharedAnswers>(daemon.io)](const Request& request,
+                                                                                 const server::Send& send) {
+                     return FollowEvents(daemon, *lists, request, send);
                    });
   router.AddSocket(wire::kReplRoute, server::Right::kEval,
                    [&](const Request& request, const server::Receive& receive, const server::Send& send) {

@@ -134,8 +134,11 @@ asio::awaitable<Result<Content>> Backtrace(Daemon& daemon, const Request& reques
 }
 
 void AddStackRoutes(server::Router& router, Daemon& daemon) {
-  router.AddContent("GET", wire::kBacktraceRoute, server::Right::kRead,
-                    [&](const Request& request) { return Backtrace(daemon, request); });
+  const auto shared = std::make_shared<SharedAnswers>(daemon.io);  // a target is read once for all who look
+  router.AddContent("GET", wire::kBacktraceRoute, server::Right::kRead, [&, shared](const Request& request) {
+    const std::string what = server::JsonText(Json(request.query));
+    return AskOnce(shared->Get(what, [&daemon, request] { return Backtrace(daemon, request); }));
+  });
   router.AddContent("POST", wire::kFlamegraphRoute, server::Right::kProfile,
                     [&](const Request& request) { return PostFlamegraph(daemon, request); });
 }

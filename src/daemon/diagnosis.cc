@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "daemon/api_store.h"
+#include "daemon/host_name.h"
 #include "daemon/rules.h"
 #include "wire/config_directory.h"
 #include "wire/diagnosis.h"
@@ -20,6 +22,7 @@ struct Asked {
   std::optional<pid_t> target;
   std::string class_name;  // "": all
   double patience_s = 0;
+  std::optional<wire::StoreUrl> store;  // is asked, instead of this host
 };
 
 std::string Field(const Request& request, const std::string& name) {
@@ -38,6 +41,9 @@ Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
     if (!ParseNumber(text, asked.patience_s) || !(asked.patience_s > 0 && asked.patience_s <= kMostPatience))
       return Error{Code::kUsage, "patience is a number of seconds up to 3600", ""};
   }
+  if (const std::string store = Field(request, "store"); !store.empty()) {
+    ASSIGN_OR_RETURN(asked.store, StoreOf(daemon, request, store == "true" ? Json(true) : Json(store)));
+  }
   return asked;
 }
 
@@ -53,6 +59,50 @@ Json Numbers(const Json& value) {
   return list;
 }
 
+// About a process of another host: its number means somebody else here.
+bool IsElsewhere(const Json& finding) {
+  const std::string host = finding["host"].get<std::string>();
+  return !host.empty() && host != HostName();
+}
+
+// A command for that host becomes one that asks it from here.
+std::string FromHere(const std::string& next, const Json& pids, const std::string& host,
+                     const std::string& node) {
+  const std::string pid = pids.empty() ? "" : pids[0].dump();
+  const std::string about = "probing -t " + pid + " ";
+  if (!pid.empty() && next.starts_with(about))
+    return "probing -t " + node + "/" + pid + " " + next.substr(about.size());
+  return next.starts_with("kill ") ? "ssh " + host + " " + next : next;
+}
+
+asio::awaitable<void> PointElsewhere(Daemon& daemon, std::vector<Json>& findings) {
+  if (std::ranges::none_of(findings, IsElsewhere)) co_return;
+  const Result<Json> nodes =
+      co_await QueryRows(daemon, "SELECT host, node FROM cluster.nodes WHERE state = 'up'");
+  for (const Json& row : nodes.ok() ? (*nodes)["rows"] : Json::array()) {
+    for (Json& finding : findings) {
+      if (!IsElsewhere(finding) || finding["host"] != row[0]) continue;
+      finding["node"] = row[1];
+      finding["next"] = FromHere(finding["next"].get<std::string>(), finding["pids"],
+                                 finding["host"].get<std::string>(), row[1].get<std::string>());
+    }
+  }
+}
+
+// One receipt of many: who has failed once is missing.
+void AddReceipt(const Json& answer, Json& sum) {
+  const auto found = answer.find("receipt");
+  if (found == answer.end()) return;
+  if (sum.is_null()) sum = Json{{"expected", 0}, {"failed", Json::array()}};
+  sum["expected"] = std::max(sum["expected"].get<std::int64_t>(), (*found)["expected"].get<std::int64_t>());
+  for (const Json& missing : (*found)["failed"]) {
+    const auto is_same = [&](const Json& known) { return known["node"] == missing["node"]; };
+    if (std::ranges::none_of(sum["failed"], is_same)) sum["failed"].push_back(missing);
+  }
+  if (found->contains("clocks")) sum["clocks"] = (*found)["clocks"];
+  sum["answered"] = sum["expected"].get<std::int64_t>() - static_cast<std::int64_t>(sum["failed"].size());
+}
+
 void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::vector<Json>& findings) {
   for (const Json& row : answer["rows"]) {
     Json fields = Json::object();
@@ -66,11 +116,13 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
                  {"severity", text("severity", "warning")},
                  {"ranks", Numbers(fields.value("ranks", Json()))},
                  {"pids", Numbers(fields.value("pids", Json()))},
+                 {"host", text("host", "")},
                  {"evidence", text("evidence", rule.about.c_str())},
                  {"next", text("next", "")},
                  {"rule", rule.name}};
     const Json& pids = finding["pids"];
-    if (asked.target && std::ranges::find(pids, Json(*asked.target)) == pids.end()) continue;
+    if (asked.target && (std::ranges::find(pids, Json(*asked.target)) == pids.end() || IsElsewhere(finding)))
+      continue;
     findings.push_back(std::move(finding));
   }
 }
@@ -82,36 +134,50 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
   if (!asked.ok()) co_return asked.error();
   std::vector<std::string> problems;
   const std::string views = wire::ConfigDirectory();
-  const std::vector<Rule> rules = LoadRules(views.empty() ? "" : views + "/diagnose", problems);
+  const std::string directory = views.empty() ? "" : views + "/diagnose";
+  const std::vector<Rule> rules =
+      asked->store ? LoadStoreRules(directory, problems) : LoadRules(directory, problems);
   std::vector<Json> findings;
+  Json receipt;
   std::size_t count = 0;
   for (const Rule& rule : rules) {
     if (!asked->class_name.empty() && rule.class_name != asked->class_name) continue;
     ++count;
-    const Result<Json> answer = co_await QueryRows(daemon, RuleSql(rule, asked->patience_s));
-    if (answer.ok())
+    std::string sql = RuleSql(rule, asked->patience_s);
+    const Result<Json> answer = asked->store ? co_await StoreRows(daemon, *asked->store, std::move(sql))
+                                             : co_await QueryRows(daemon, std::move(sql));
+    if (answer.ok()) {
       AddFindings(rule, *answer, *asked, findings);
-    else
+      AddReceipt(*answer, receipt);
+    } else {
       problems.push_back("the rule " + rule.name + " failed: " + answer.error().message);
+    }
   }
   if (count == 0)
     co_return Error{Code::kUsage, "no rule has the class " + asked->class_name, "leave it out to ask all"};
   std::ranges::stable_sort(findings, [](const Json& a, const Json& b) {
     return (a["severity"] == "error") > (b["severity"] == "error");
   });
-  co_return Json{{"findings", findings}, {"rules", count}, {"problems", problems}};
+  if (!asked->store) co_await PointElsewhere(daemon, findings);
+  Json diagnosis{{"findings", findings}, {"rules", count}, {"problems", problems}};
+  if (!receipt.is_null()) diagnosis["receipt"] = std::move(receipt);
+  co_return diagnosis;
 }
 
 std::string DiagnosisText(const Json& diagnosis) {
   std::string text;
   for (const Json& finding : diagnosis["findings"]) {
-    text += finding["class"].get<std::string>() + wire::WhoText(finding["ranks"], finding["pids"]) + ": " +
+    text += finding["class"].get<std::string>() + wire::WhoText(finding["ranks"], finding["pids"]) +
+            (finding.contains("node") ? " on " + finding["host"].get<std::string>() : "") + ": " +
             finding["evidence"].get<std::string>() + "\n";
     const std::string next = finding["next"].get<std::string>();
     if (!next.empty()) text += "  next: " + next + "\n";
   }
   if (text.empty()) text = "nothing found (" + diagnosis["rules"].dump() + " rules)\n";
   for (const Json& problem : diagnosis["problems"]) text += "problem: " + problem.get<std::string>() + "\n";
+  for (const Json& missing : diagnosis.contains("receipt") ? diagnosis["receipt"]["failed"] : Json::array())
+    text += "not asked: " + missing["node"].get<std::string>() + ": " + missing["reason"].get<std::string>() +
+            "\n";
   return text;
 }
 

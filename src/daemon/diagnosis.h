@@ -8,11 +8,14 @@
 
 namespace probing::daemon {
 
-// GET /api/v1/diagnose?target=PID&class=NAME&patience=SECONDS, all of them optional. The answer:
+// GET /api/v1/diagnose?target=PID&class=NAME&patience=SECONDS&store=URL, all of them optional; `store` asks
+// one of many hosts instead (api_store.h), true being that of probing.store. The answer:
 //
-//   findings  [{class, severity, ranks, pids, evidence, next, rule}], errors first
+//   findings  [{class, severity, ranks, pids, host, evidence, next, rule}], errors first; about another host
+//             also `node`, where that is asked, and `next` is said for who is here
 //   rules     how many were asked
 //   problems  rules that could not be asked, as sentences
+//   receipt   of a job with several hosts: {expected, answered, failed}, as of a query
 //
 // With a target only what concerns that process. REQUIRES: the request outlives the coroutine.
 boost::asio::awaitable<Result<server::Json>> Diagnose(Daemon& daemon, const server::Request& request);

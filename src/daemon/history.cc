@@ -1,5 +1,6 @@
 #include "daemon/history.h"
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,6 +12,8 @@
 #include "base/clock.h"
 #include "daemon/host_name.h"
 #include "daemon/log.h"
+#include "table/history_files.h"
+#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -33,10 +36,19 @@ std::string DefaultDirectory() {
 History::History(asio::io_context& io, const Targets& targets, const wire::Settings& settings)
     : io_(io), targets_(targets), settings_(settings) {}
 
-std::optional<std::string> History::directory() const {
-  if (settings_.GetNumber("probing.retention_days") <= 0) return std::nullopt;
+std::string History::DataDirectory() const {
   const std::string_view set = settings_.Get("probing.data_dir");
   return set.empty() ? DefaultDirectory() : std::string(set);
+}
+
+std::optional<std::string> History::directory() const {
+  if (settings_.GetNumber("probing.retention_days") <= 0) return std::nullopt;
+  return DataDirectory();
+}
+
+std::optional<std::string> History::store() const {
+  const std::string_view set = settings_.Get("probing.store");
+  return set == "none" ? std::nullopt : std::optional(wire::WithoutPassword(set));
 }
 
 void History::Watch() { asio::co_spawn(io_, Tick(), asio::detached); }
@@ -50,37 +62,59 @@ asio::awaitable<void> History::Tick() {
 }
 
 void History::Update() {
-  const std::optional<std::string> where = directory();
-  if (!where) {
+  if (!directory() && !store()) {
     process_.reset();  // it writes what it has, then ends
     status_ = {};
     return;
   }
   if (process_ == nullptr && MonotonicNs() < retry_ns_) return;
-  if (const Result<void> updated = UpdateWorker(*where); !updated.ok()) {
+  if (const Result<void> updated = UpdateWorker(); !updated.ok()) {
     Log(LogLevel::kWarn, "history: " + updated.error().message);
     process_.reset();
     retry_ns_ = MonotonicNs() + kRestartNs;
   }
 }
 
-Result<void> History::UpdateWorker(const std::string& directory) {
+// Once for each that is new: what goes wrong goes wrong five times a second.
+void History::LogNews(const history::StatusMessage& status) const {
+  const auto warn = [](const std::string& problem, const std::string& before, const std::string& what) {
+    if (problem != before && !problem.empty()) Log(LogLevel::kWarn, what + ": " + problem);
+  };
+  warn(status.problem, status_.problem, "history");
+  warn(status.store_problem, status_.store_problem, "store");
+  for (const history::StoreStatus& table : status.store) {
+    const auto same = std::ranges::find(status_.store, table.table, &history::StoreStatus::table);
+    const history::StoreStatus before = same == status_.store.end() ? history::StoreStatus{} : *same;
+    warn(table.problem, before.problem, "store: " + table.table);
+    if (table.dropped > 0 && before.dropped == 0)
+      Log(LogLevel::kWarn, "store: there is no room for rows of " + table.table +
+                               ", the oldest are dropped; probing.store counts them");
+  }
+}
+
+Result<void> History::UpdateWorker() {
   if (process_ == nullptr) {
     ASSIGN_OR_RETURN(process_, history::HistoryProcess::Start("/proc/self/exe", {"--history-worker"}));
     told_.clear();
-    Log(LogLevel::kInfo, "history is written to " + directory);
+    Log(LogLevel::kInfo, "history is written to " + directory().value_or(*store()));
   }
   RETURN_IF_ERROR(process_->Receive());
-  if (status_.problem != process_->status().problem && !process_->status().problem.empty())
-    Log(LogLevel::kWarn, "history: " + process_->status().problem);
+  LogNews(process_->status());
   status_ = process_->status();
 
   history::StateMessage message;
-  message.directory = directory;
+  message.directory = directory().value_or("");
   message.host = HostName();
   message.retention_days = static_cast<std::int64_t>(settings_.GetNumber("probing.retention_days"));
   message.max_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.retention_bytes"));
   message.interval_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.history.interval") * 1000);
+  if (store()) {
+    message.store = settings_.Get("probing.store");
+    message.spool = DataDirectory() + "/.store~" + table::EscapeName(message.host);
+    message.spool_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.store.spool"));
+    message.store_interval_ms =
+        static_cast<std::int64_t>(settings_.GetNumber("probing.store.interval") * 1000);
+  }
   std::vector<std::shared_ptr<const ScopedFd>> rings;
   std::vector<int> fds;
   for (const Target* target : targets_.Known()) {

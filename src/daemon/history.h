@@ -1,4 +1,5 @@
-// History: keeps the history worker running and told, as long as probing.retention_days says so.
+// History: keeps the history worker running and told, as long as probing.retention_days or probing.store says
+// so.
 //
 // Runs on the daemon's thread; the work is done by a process of its own (history/worker.h).
 #pragma once
@@ -25,12 +26,16 @@ class History {
 
   // Where the files are; nothing while history is off.
   std::optional<std::string> directory() const;
+  // Where rows go for many hosts together, as it may be shown; nothing while they do not.
+  std::optional<std::string> store() const;
   const history::StatusMessage& status() const { return status_; }
 
  private:
   boost::asio::awaitable<void> Tick();
   void Update();
-  Result<void> UpdateWorker(const std::string& directory);
+  Result<void> UpdateWorker();
+  void LogNews(const history::StatusMessage& status) const;
+  std::string DataDirectory() const;
 
   boost::asio::io_context& io_;
   const Targets& targets_;

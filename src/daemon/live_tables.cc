@@ -15,6 +15,7 @@
 #include "flame/escape.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
+#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace {
@@ -80,7 +81,7 @@ void AddTargets(const Targets& targets, const table::Target* about, Builder& row
 void AddSettings(const wire::Settings& settings, Builder& rows) {
   for (const auto& [setting, value] : settings.all()) {
     rows.Add({{"name", std::string(setting->name)},
-              {"value", value},
+              {"value", wire::WithoutPassword(value)},
               {"default_value", std::string(setting->default_value)},
               {"description", std::string(setting->description)}});
   }
@@ -99,8 +100,23 @@ void AddHistory(const History& history, const table::Target& about, Builder& row
   }
 }
 
+void AddStore(const History& history, Builder& rows) {
+  const std::string store = history.store().value_or("");
+  for (const history::StoreStatus& table : history.status().store) {
+    rows.Add({{"table_name", table.table},
+              {"sent", table.sent},
+              {"waiting", table.waiting},
+              {"dropped", table.dropped},
+              {"lost", table.lost},
+              {"problem", OrNull(table.problem)},
+              {"store", store}});
+  }
+  if (const std::string& problem = history.status().store_problem; !problem.empty())
+    rows.Add({{"problem", problem}, {"store", store}});
+}
+
 // This host, and the others.
-void AddNodes(const Targets& targets, const std::vector<cluster::Member>& members, Builder& rows) {
+void AddNodes(const Targets& targets, const cluster::Company& company, Builder& rows) {
   std::string address;
   for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
     const std::string path = directory + "/probingd.sock";
@@ -113,18 +129,25 @@ void AddNodes(const Targets& targets, const std::vector<cluster::Member>& member
             {"ranks", static_cast<std::int64_t>(targets.live())},
             {"last_seen", WallNs()},
             {"clock_offset_ms", 0.0},
-            {"clock_error_ms", 0.0}});
-  for (const cluster::Member& member : members) {
+            {"clock_error_ms", 0.0},
+            {"found_by", std::string("itself")},
+            {"epoch", company.epoch}});
+  for (const cluster::Member& member : company.members) {
     const bool seen = member.last_seen_ns != 0;
+    const bool is_host = member.address.port != 0;
     rows.Add({{"host", OrNull(member.host)},
-              {"node", member.address.ToText()},
-              {"state", std::string(member.problem.empty() ? "up" : "down")},
+              {"node", member.node},
+              {"state", std::string(!is_host                 ? "unknown"
+                                    : member.problem.empty() ? "up"
+                                                             : "down")},
               {"version", OrNull(member.version)},
               {"ranks", seen ? Value(member.ranks) : Value()},
               {"last_seen", seen ? Value(member.last_seen_ns) : Value()},
               {"clock_offset_ms", seen ? Value(member.clock_offset_ms) : Value()},
               {"clock_error_ms", seen ? Value(member.clock_error_ms) : Value()},
-              {"problem", OrNull(member.problem)}});
+              {"found_by", OrNull(member.found_by)},
+              {"epoch", company.epoch},
+              {"problem", OrNull(member.problem.empty() ? member.VersionProblem() : member.problem)}});
   }
 }
 
@@ -165,8 +188,10 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     AddSettings(state.settings, rows);
   } else if (table.name == "probing.history") {
     AddHistory(state.history, *target, rows);
+  } else if (table.name == "probing.store") {
+    AddStore(state.history, rows);
   } else if (table.name == "cluster.nodes") {
-    AddNodes(state.targets, state.members, rows);
+    AddNodes(state.targets, state.company, rows);
   } else if (table.name == "python.samples") {
     state.sampling.Look(static_cast<pid_t>(target->pid),
                         [&](const flame::Profile& profile) { AddSamples(profile, rows); });

@@ -2,7 +2,7 @@
 // answers. For query::Provider.
 #pragma once
 
-#include "cluster/members.h"
+#include "cluster/gathering.h"
 #include "daemon/history.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
@@ -16,7 +16,7 @@ struct DaemonState {
   const Targets& targets;
   const Sampling& sampling;
   const History& history;
-  const std::vector<cluster::Member>& members;
+  const cluster::Company& company;  // for cluster.nodes
   const wire::Settings& settings;
 };
 

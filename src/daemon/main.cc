@@ -144,19 +144,20 @@ int Run() {
   SetLogLevel(settings.Get("probing.loglevel"));
 
   asio::io_context io(1);
-  Targets targets(io, settings);
+  asio::thread_pool threads(kThreads);
+  Targets targets(io, threads, settings);
   Sampling sampling(io, targets);
   Series series(io, targets, settings);
   History history(io, targets, settings);
-  cluster::Members members(server::MakeSecret(), TokenForOthers());
-  Queries queries(io, targets, sampling, history, members, settings);
+  cluster::Members members(server::MakeSecret(), TokenForOthers().text);
+  OtherHosts hosts(io, targets, members, settings);
+  Queries queries(io, targets, sampling, history, hosts, settings);
   server::Access access;
   if (const Result<void> loaded = LoadTokens(access); !loaded.ok())
     Log(LogLevel::kError, loaded.error().message + "; " + loaded.error().hint);
   server::Router router;
   server::HttpServer server(io, router, access);
   Listening listening(io, targets, settings, server, access);
-  asio::thread_pool threads(kThreads);
   Daemon daemon{io,        targets, sampling, queries, members,       settings,
                 listening, server,  access,   threads, MonotonicNs(), [&io] {
         io.stop(); }};
@@ -167,6 +168,9 @@ int Run() {
   server.OnRefusal([](const server::Peer& peer, const Error& error) {
     Audit("refused", {{"by", peer.ToText()}, {"reason", error.message}});
   });
+  router.OnRefusal([](const server::Request& request, const Error& error) {
+    Audit("refused", {{"by", request.peer}, {"reason", error.message}});
+  });
   if (const Result<void> opened = listening.Apply(settings); !opened.ok())
     Log(LogLevel::kError, opened.error().message + "; " + opened.error().hint);
   server.Serve(std::move(listener->socket));
@@ -175,6 +179,7 @@ int Run() {
   series.Watch();
   history.Watch();
   listening.Watch();
+  hosts.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);

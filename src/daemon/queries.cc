@@ -8,14 +8,13 @@
 #include <future>
 
 #include "base/file.h"
+#include "cluster/packing.h"
 #include "daemon/host_name.h"
 #include "daemon/live_tables.h"
-#include "daemon/running_query.h"
 #include "process/status.h"
 #include "table/history_files.h"
 #include "wire/config_directory.h"
 #include "wire/contract.h"
-#include "wire/node_list.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -24,6 +23,8 @@ namespace {
 
 constexpr std::size_t kThreads = 2;
 constexpr std::int64_t kMaxWidth = 10'000;
+
+query::ClientOptions ClientOptions() { return {.view_directory = wire::ConfigDirectory()}; }
 
 // Changes whenever a file there does.
 std::string DescribeViews(const std::string& directory) {
@@ -74,6 +75,16 @@ void AddReceipt(const cluster::Receipt& receipt, query::Format format, server::C
     content.body.insert(end, ",\"receipt\":" + json);
 }
 
+// Who gave it, and packed if the one that asks takes that.
+void PrepareForHost(const server::Request& request, const std::string& instance, server::Content& content) {
+  content.headers.emplace_back(wire::kInstanceHeader, instance);
+  if (request.accept_encoding.find(cluster::kPackedEncoding) == std::string::npos) return;
+  std::string packed = cluster::Pack(content.body);
+  if (packed.empty()) return;
+  content.body = std::move(packed);
+  content.headers.emplace_back("Content-Encoding", cluster::kPackedEncoding);
+}
+
 bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
   return history && !table::ListHistory(history->directory, {.pid = history->pid}).empty();
 }
@@ -81,26 +92,16 @@ bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
 }  // namespace
 
 Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
-                 cluster::Members& members, const wire::Settings& settings)
+                 OtherHosts& hosts, const wire::Settings& settings)
     : io_(io),
       targets_(targets),
       sampling_(sampling),
       history_(history),
-      members_(members),
+      hosts_(hosts),
       settings_(settings),
-      views_(DescribeViews(wire::ConfigDirectory())) {}
-
-Queries::Pool::Pool() : client({.view_directory = wire::ConfigDirectory()}), threads(kThreads) {}
-
-cluster::GatheringOptions Queries::Hosts() const {
-  cluster::GatheringOptions options;
-  const std::string_view peers = settings_.Get("probing.cluster.peers");
-  Result<std::vector<wire::Address>> seeds = wire::ParseAddresses(peers == "none" ? "" : peers);
-  if (seeds.ok()) options.seeds = std::move(*seeds);
-  options.timeout_ms = static_cast<std::int64_t>(settings_.GetNumber("probing.cluster.timeout") * 1000);
-  options.max_bytes = static_cast<std::int64_t>(settings_.GetNumber("probing.cluster.max_bytes"));
-  return options;
-}
+      views_(DescribeViews(wire::ConfigDirectory())),
+      shared_(io),
+      own_(ClientOptions(), kThreads) {}
 
 Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target,
                                              cluster::Gathering& gathering) {
@@ -147,7 +148,7 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     return Provide(table, about, columns, gathering);
   };
   // A question of another host is about this one: it is not passed on.
-  if (gathering.has_seeds() && prepared.format.format != query::Format::kFrame)
+  if (gathering.has_peers() && prepared.format.format != query::Format::kFrame)
     prepared.gatherer = [&gathering](const query::GatherRequest& wanted) { return gathering.Gather(wanted); };
   return prepared;
 }
@@ -155,28 +156,28 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
 Result<table::Rows> Queries::Provide(const table::Table& table, const table::Target* target,
                                      const std::vector<std::size_t>& columns, cluster::Gathering& gathering) {
   if (table.origin == table::Origin::kProbe) return AskProbe(table, *target, columns);
-  std::vector<cluster::Member> members;
-  if (table.name == "cluster.nodes") members = gathering.Meet();
+  cluster::Company company;
+  if (table.name == "cluster.nodes") company = gathering.Meet();
   // The daemon's own state belongs to its one thread.
   std::promise<Result<table::Rows>> promise;
   std::future<Result<table::Rows>> rows = promise.get_future();
   asio::post(io_, [&] {
     promise.set_value(
-        DaemonRows({targets_, sampling_, history_, members, settings_}, table, target, columns));
+        DaemonRows({targets_, sampling_, history_, company, settings_}, table, target, columns));
   });
   return rows.get();
 }
 
-Queries::Pool& Queries::PoolFor(query::Format format) {
+QueryPool& Queries::PoolFor(query::Format format) {
   if (format != query::Format::kFrame) return own_;
-  return for_hosts_ ? *for_hosts_ : for_hosts_.emplace();
+  return for_hosts_ ? *for_hosts_ : for_hosts_.emplace(ClientOptions(), kThreads);
 }
 
 asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
   // The request outlives the operation: even a cancelled one is waited for.
-  Pool& pool = PoolFor(request.format.format);
+  QueryPool& pool = PoolFor(request.format.format);
   const auto start = [this, &pool, &request](auto handler) {
-    std::make_shared<RunningQuery>(io_, pool.threads, pool.client, request, std::move(handler))->Start();
+    std::make_shared<RunningQuery>(io_, pool, request, std::move(handler))->Start();
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>, void(query::QueryAnswer)>(
       start, asio::use_awaitable);
@@ -191,13 +192,13 @@ void Queries::NoticeNewViews() {
   if (for_hosts_) for_hosts_->client.Renew();
 }
 
-asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
-                                                         std::optional<pid_t> target) {
+asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request& request,
+                                                          std::optional<pid_t> target) {
   // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
   const bool is_known = !target || targets_.Knows(*target);
   co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
   NoticeNewViews();
-  cluster::Gathering gathering(members_, Hosts());
+  cluster::Gathering gathering(hosts_.members(), hosts_.Options());
   Result<query::QueryRequest> prepared = Prepare(request, target, gathering);
   if (!prepared.ok()) co_return prepared.error();
   query::QueryAnswer answer = co_await Run(*prepared);
@@ -206,13 +207,29 @@ asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& 
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
   }
   server::Content content{query::ContentType(prepared->format.format), std::move(answer.body), 200, {}};
-  if (gathering.receipt().gathered()) AddReceipt(gathering.receipt(), prepared->format.format, content);
+  const cluster::Receipt receipt = gathering.receipt();
+  if (receipt.gathered()) AddReceipt(receipt, prepared->format.format, content);
+  if (prepared->format.format == query::Format::kFrame)
+    PrepareForHost(request, hosts_.members().instance(), content);
   for (const std::string& warning : answer.warnings) {
     content.headers.emplace_back(
         wire::kWarningHeader,
         server::Json(warning).dump(-1, ' ', true, server::Json::error_handler_t::replace));
   }
   co_return content;
+}
+
+std::shared_ptr<SharedAnswer> Queries::Follow(const server::Request& request, std::optional<pid_t> target) {
+  // All that an answer depends on.
+  const std::string what = std::to_string(target.value_or(0)) + " " +
+                           std::to_string(static_cast<int>(request.right)) + " " + request.accept + "\n" +
+                           request.accept_encoding + "\n" + server::JsonText(request.body);
+  return shared_.Get(what, [this, request, target] { return Compute(request, target); });
+}
+
+asio::awaitable<Result<server::Content>> Queries::Answer(const server::Request& request,
+                                                         std::optional<pid_t> target) {
+  co_return co_await AskOnce(Follow(request, target));
 }
 
 }  // namespace probing::daemon

@@ -7,13 +7,14 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include "cluster/gathering.h"
 #include "daemon/history.h"
+#include "daemon/other_hosts.h"
+#include "daemon/running_query.h"
 #include "daemon/sampling.h"
+#include "daemon/shared_answer.h"
 #include "daemon/targets.h"
-#include "query/client.h"
 #include "server/router.h"
 #include "wire/settings.h"
 
@@ -22,21 +23,18 @@ namespace probing::daemon {
 class Queries {
  public:
   Queries(boost::asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
-          cluster::Members& members, const wire::Settings& settings);
+          OtherHosts& hosts, const wire::Settings& settings);
 
-  // POST /api/v1/query.
+  // POST /api/v1/query. Equal questions that come while a worker is busy with one of them are asked as one.
   boost::asio::awaitable<Result<server::Content>> Answer(const server::Request& request,
                                                          std::optional<pid_t> target);
+  // The same for those who ask again and again.
+  std::shared_ptr<SharedAnswer> Follow(const server::Request& request, std::optional<pid_t> target);
 
  private:
-  // Workers, and threads that wait for them, so that the daemon's own need not.
-  struct Pool {
-    Pool();
-    query::QueryClient client;
-    boost::asio::thread_pool threads;
-  };
-
-  Pool& PoolFor(query::Format format);
+  boost::asio::awaitable<Result<server::Content>> Compute(const server::Request& request,
+                                                          std::optional<pid_t> target);
+  QueryPool& PoolFor(query::Format format);
   // When this is cancelled, so is the query.
   boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
   // Lifetime: `gathering` outlives the query.
@@ -45,19 +43,18 @@ class Queries {
   // Called on a thread of the pool, in the middle of a query.
   Result<table::Rows> Provide(const table::Table& table, const table::Target* target,
                               const std::vector<std::size_t>& columns, cluster::Gathering& gathering);
-  cluster::GatheringOptions Hosts() const;
-
   void NoticeNewViews();
 
   boost::asio::io_context& io_;
   Targets& targets_;
   const Sampling& sampling_;
   const History& history_;
-  cluster::Members& members_;
+  OtherHosts& hosts_;
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last
-  Pool own_;
-  std::optional<Pool> for_hosts_;  // once one of them has asked
+  SharedAnswers shared_;
+  QueryPool own_;
+  std::optional<QueryPool> for_hosts_;  // once one of them has asked
 };
 
 }  // namespace probing::daemon

@@ -84,4 +84,20 @@ std::vector<Rule> LoadRules(const std::string& directory, std::vector<std::strin
   return rules;
 }
 
+std::vector<Rule> LoadStoreRules(const std::string& directory, std::vector<std::string>& problems) {
+  std::vector<Rule> rules;
+  std::string left_out;
+  for (const RuleText& own : OwnStoreRules()) {
+    Result<Rule> rule = ParseRule(std::string(own.name), own.text);
+    if (rule.ok()) rules.push_back(std::move(*rule));
+  }
+  for (const Rule& rule : LoadRules(directory, problems)) {
+    if (std::ranges::find(rules, rule.name, &Rule::name) == rules.end())
+      left_out += (left_out.empty() ? "" : ", ") + rule.name;
+  }
+  if (!left_out.empty())
+    problems.push_back("left out, because a store cannot be asked for them: " + left_out);
+  return rules;
+}
+
 }  // namespace probing::daemon

@@ -7,10 +7,10 @@
 //   SELECT …
 //
 // Every row that the statement gives is a finding. Columns by name: `pids` and `ranks` (lists, or one
-// number), `severity` (error or warning), `evidence` (a sentence), `next` (the command to run now). In
-// the statement {patience} stands for the seconds that something has to last. Ours travel inside
-// probingd (rules/*.sql); the user's own are in ~/.config/probing/diagnose, where one of the same name
-// takes the place of ours.
+// number), `host` (where the first of them is), `severity` (error or warning), `evidence` (a sentence),
+// `next` (the command to run now, on that host). In the statement {patience} stands for the seconds that
+// something has to last. Ours travel inside probingd (rules/*.sql); the user's own are in
+// ~/.config/probing/diagnose, where one of the same name takes the place of ours.
 #pragma once
 
 #include <string>
@@ -37,11 +37,16 @@ std::string RuleSql(const Rule& rule, double patience_s);
 // Ours and those in `directory` ("" for none), by name. Files that cannot be used are named in `problems`.
 std::vector<Rule> LoadRules(const std::string& directory, std::vector<std::string>& problems);
 
-// Made by the build from rules/*.sql.
+// The same for a store, whose SQL is another one: ours that can be said in it. What a store cannot be asked
+// for (it has no stacks) and the user's own in `directory` are named in `problems`.
+std::vector<Rule> LoadStoreRules(const std::string& directory, std::vector<std::string>& problems);
+
+// Made by the build from rules/*.sql and rules/clickhouse/*.sql.
 struct RuleText {
   std::string_view name;
   std::string_view text;
 };
 const std::vector<RuleText>& OwnRules();
+const std::vector<RuleText>& OwnStoreRules();
 
 }  // namespace probing::daemon

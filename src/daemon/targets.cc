@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "base/scoped_fd.h"
+#include "daemon/aside.h"
 #include "daemon/audit.h"
 #include "daemon/discovery.h"
 #include "daemon/log.h"
@@ -30,7 +31,9 @@ namespace {
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
-constexpr auto kLookEverywhere = 1s;
+constexpr auto kAskForRank = 3s;
+constexpr auto kLookedEverywhere = 1s;  // so long a look is good for those who are in a hurry,
+constexpr auto kLookedRecently = 5s;    // and so long while the next is on its way
 constexpr std::int64_t kRingsTimeoutMs = 200;
 
 std::string UserName(uid_t uid) {
@@ -70,7 +73,8 @@ const char* TargetStateName(TargetState state) {
   return "";
 }
 
-Targets::Targets(asio::io_context& io, const wire::Settings& settings) : io_(io), settings_(settings) {}
+Targets::Targets(asio::io_context& io, asio::thread_pool& threads, const wire::Settings& settings)
+    : io_(io), threads_(threads), settings_(settings) {}
 
 bool Targets::Knows(pid_t pid) const {
   const auto found = targets_.find(pid);
@@ -114,7 +118,27 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
   }
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
   Audit("probed", {{"target", target->pid}, {"how", target->how}, {"command", target->command}});
+  if (!target->identity.rank && target->identity.role == process::JobRole::kNone)
+    asio::co_spawn(io_, LearnRank(target), asio::detached);
   if (on_hello_) on_hello_();
+}
+
+// Where no launcher has said it, torch.distributed does once the job has set it up.
+asio::awaitable<void> Targets::LearnRank(TargetPtr target) {
+  while (target->state == TargetState::kLive) {
+    const Result<wire::Message> hello =
+        co_await target->link.Call(wire::Message::Request(0, "hello"), kHelloTimeout);
+    if (!hello.ok()) co_return;
+    if (!hello->Get("rank").empty()) {
+      process::JobIdentity& identity = target->identity;
+      identity.role = process::JobRole::kRank;
+      identity.launcher = "torch";
+      identity.rank = hello->GetNumber("rank");
+      identity.world_size = hello->GetNumber("world_size");
+      co_return;
+    }
+    co_await Sleep(io_, kAskForRank);
+  }
 }
 
 asio::awaitable<void> Targets::Bury(TargetPtr target) {
@@ -155,11 +179,20 @@ void Targets::AttachTo(const std::string& socket_path) {
   pid_by_path_[socket_path] = *pid;
 }
 
+// Milliseconds where there are many processes, of which the daemon's own thread has no time to lose.
+asio::awaitable<void> Targets::LookEverywhere() {
+  looked_everywhere_ = std::chrono::steady_clock::now();
+  for (const std::string& path : co_await Aside(io_, threads_, FindProbeSockets)) AttachTo(path);
+}
+
 asio::awaitable<void> Targets::Refresh(Look look) {
-  const auto now = std::chrono::steady_clock::now();
-  const bool everywhere = look == Look::kEverywhere || now - looked_everywhere_ > kLookEverywhere;
-  if (everywhere) looked_everywhere_ = now;
-  for (const std::string& path : everywhere ? FindProbeSockets() : FindOwnProbeSockets()) AttachTo(path);
+  const auto ago = std::chrono::steady_clock::now() - looked_everywhere_;
+  if (look == Look::kEverywhere || ago > kLookedRecently) {
+    co_await LookEverywhere();
+  } else {
+    if (ago > kLookedEverywhere) asio::co_spawn(io_, LookEverywhere(), asio::detached);
+    for (const std::string& path : FindOwnProbeSockets()) AttachTo(path);
+  }
   while (true) {
     const auto since = std::chrono::steady_clock::now() - kHelloExpected;
     const bool waiting = std::any_of(targets_.begin(), targets_.end(), [since](const auto& entry) {

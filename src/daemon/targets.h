@@ -8,6 +8,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -56,13 +57,14 @@ struct Target {
 class Targets {
  public:
   // `settings` outlives this.
-  Targets(boost::asio::io_context& io, const wire::Settings& settings);
+  // `threads` are for what would hold up the daemon's own.
+  Targets(boost::asio::io_context& io, boost::asio::thread_pool& threads, const wire::Settings& settings);
 
   // Starts watching one process; does nothing if that is done already.
   Result<void> Attach(pid_t pid);
 
-  // Looks for sockets nobody attached to yet and waits a moment for them to say hello. A quick look
-  // is one into the user's own directories, and everywhere only when the last was a second ago.
+  // Looks for sockets nobody attached to yet and waits a moment for them to say hello. A quick look is one
+  // into the user's own directories; it also waits for one everywhere when the last was long ago.
   enum class Look : std::uint8_t { kEverywhere, kQuick };
   boost::asio::awaitable<void> Refresh(Look look = Look::kEverywhere);
 
@@ -92,11 +94,14 @@ class Targets {
   using TargetPtr = std::shared_ptr<Target>;
 
   void AttachTo(const std::string& socket_path);
+  boost::asio::awaitable<void> LookEverywhere();
   boost::asio::awaitable<void> Greet(TargetPtr target);
+  boost::asio::awaitable<void> LearnRank(TargetPtr target);
   boost::asio::awaitable<void> Bury(TargetPtr target);
   boost::asio::awaitable<void> FollowDirectories();
 
   boost::asio::io_context& io_;
+  boost::asio::thread_pool& threads_;
   const wire::Settings& settings_;
   std::function<void()> on_hello_;
   std::map<pid_t, TargetPtr> targets_;

@@ -50,19 +50,12 @@ Request RequestOf(const server::TextState& state, std::string method, std::strin
 }
 
 // The chosen target, or the only one.
-Result<pid_t> ChosenTarget(const Daemon& daemon, const server::TextState& state) {
+Result<pid_t> ChosenTarget(const std::vector<pid_t>& pids, const server::TextState& state) {
   if (!state.target.empty()) return static_cast<pid_t>(std::stol(state.target));
-  pid_t only = 0;
-  std::size_t count = 0;
-  for (const Target* target : daemon.targets.Shown()) {
-    if (target->state == TargetState::kEnded) continue;
-    only = target->pid;
-    ++count;
-  }
-  if (count == 1) return only;
-  return Error{count == 0 ? Code::kNotFound : Code::kUsage,
-               count == 0 ? "nothing is probed here" : "there are several targets",
-               count == 0 ? "`probing -t PID inject` probes a process" : "say `use PID`; `list` shows them"};
+  if (pids.size() == 1) return pids[0];
+  if (pids.empty())
+    return Error{Code::kNotFound, "nothing is probed here", "`probing -t PID inject` probes a process"};
+  return Error{Code::kUsage, "there are several targets", "say `use PID`; `list` shows them"};
 }
 
 std::string EvalText(const Json& answer) {
@@ -84,13 +77,22 @@ std::string SettingsText(const Json& answer, const std::string& only) {
   return text;
 }
 
+// A command line has whatever its caller put there: line ends, and what terminals take for orders.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = ' ';
+  }
+  return text;
+}
+
 std::string StatusText(const Json& answer) {
   std::string text;
   for (const auto& [name, value] : answer.items()) {
     if (value.is_object()) {
       text += StatusText(value);
     } else {
-      text += name + ": " + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
+      text += name + ": " + (value.is_string() ? OneLine(value.get<std::string>()) : value.dump()) + "\n";
     }
   }
   return text;
@@ -112,17 +114,12 @@ Answer Query(const server::Router& router, const server::TextState& state, const
   co_return co_await AskText(router, request);
 }
 
-Answer Backtraces(Daemon& daemon, const server::Router& router, const server::TextState& state,
+Answer Backtraces(std::vector<pid_t> pids, const server::Router& router, const server::TextState& state,
                   const std::string& word) {
-  std::vector<pid_t> pids;
   if (IsNumber(word)) {
-    pids.push_back(static_cast<pid_t>(std::stol(word.substr(0, 9))));
+    pids = {static_cast<pid_t>(std::stol(word.substr(0, 9)))};
   } else if (!state.target.empty()) {
-    pids.push_back(static_cast<pid_t>(std::stol(state.target)));
-  } else {
-    for (const Target* target : daemon.targets.Shown()) {
-      if (target->state != TargetState::kEnded) pids.push_back(target->pid);
-    }
+    pids = {static_cast<pid_t>(std::stol(state.target))};
   }
   if (pids.empty()) co_return ErrorText({Code::kNotFound, "nothing is probed here", ""});
   std::string text;
@@ -137,9 +134,9 @@ Answer Backtraces(Daemon& daemon, const server::Router& router, const server::Te
 }
 
 // Commands about one target that answer with JSON.
-Answer AboutTarget(Daemon& daemon, const server::Router& router, const server::TextState& state,
-                   const std::string& command, const std::string& rest) {
-  const Result<pid_t> pid = ChosenTarget(daemon, state);
+Answer AboutTarget(const std::vector<pid_t>& pids, const server::Router& router,
+                   const server::TextState& state, const std::string& command, const std::string& rest) {
+  const Result<pid_t> pid = ChosenTarget(pids, state);
   if (!pid.ok()) co_return ErrorText(pid.error());
   Request request = RequestOf(state, "GET", command == "config" ? wire::kConfigRoute : wire::kStatusRoute);
   const std::size_t equals = rest.find('=');
@@ -172,10 +169,19 @@ Words SplitWord(const std::string& line) {
 
 Answer AnswerLine(Daemon& daemon, const server::Router& router, server::TextState& state,
                   const std::string& line) {
+  co_await daemon.targets.Refresh();
+  std::vector<pid_t> pids;
+  for (const Target* target : daemon.targets.Shown()) {
+    if (target->state != TargetState::kEnded) pids.push_back(target->pid);
+  }
+  co_return co_await AnswerLine(pids, router, state, line);
+}
+
+Answer AnswerLine(const std::vector<pid_t>& pids, const server::Router& router, server::TextState& state,
+                  const std::string& line) {
   const Words words = SplitWord(line);
   if (words.first.empty()) co_return "";
   if (words.first == "help" || words.first == "?") co_return kHelp;
-  co_await daemon.targets.Refresh();
   if (words.first == "list" || words.first == "ls") {
     const std::string sql = "SELECT pid, state, python, cmdline FROM probing.targets ORDER BY pid";
     const server::TextState about_all{state.right, state.peer, ""};
@@ -188,7 +194,7 @@ Answer AnswerLine(Daemon& daemon, const server::Router& router, server::TextStat
     co_return "";
   }
   if (words.first == "bt" || words.first == "backtrace")
-    co_return co_await Backtraces(daemon, router, state, words.rest);
+    co_return co_await Backtraces(pids, router, state, words.rest);
   if (words.first == "tables") {
     std::string name;
     for (const char c : words.rest) name += c == '\'' ? std::string("''") : std::string(1, c);
@@ -199,8 +205,7 @@ Answer AnswerLine(Daemon& daemon, const server::Router& router, server::TextStat
     co_return co_await Query(router, state, sql);
   }
   for (const char* command : {"eval", "config", "status"}) {
-    if (words.first == command)
-      co_return co_await AboutTarget(daemon, router, state, words.first, words.rest);
+    if (words.first == command) co_return co_await AboutTarget(pids, router, state, words.first, words.rest);
   }
   co_return co_await Query(router, state, line);
 }

@@ -71,11 +71,10 @@ Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
   return {};
 }
 
-std::string TokenForOthers() {
-  std::string shown;
+ShownToken TokenForOthers() {
+  ShownToken shown;
   for (auto& [right, token] : ParseTokens(Variable())) {
-    shown = std::move(token);
-    if (right == Right::kRead) break;
+    if (shown.text.empty() || right < shown.right) shown = {right, std::move(token)};
   }
   return shown;
 }

@@ -16,7 +16,11 @@ Result<void> LoadTokens(server::Access& access);
 // PROBING_TOKEN of a target, which its user gave for the address it asked for.
 Result<void> AdoptTokens(server::Access& access, std::string_view variable);
 
-// Of PROBING_TOKEN, what this daemon shows to those of other hosts: the one for reading, or else the last.
-std::string TokenForOthers();
+// Of PROBING_TOKEN, what this daemon shows to those of other hosts: the one that allows least.
+struct ShownToken {
+  server::Right right = server::Right::kRead;
+  std::string text;  // "" for none
+};
+ShownToken TokenForOthers();
 
 }  // namespace probing::daemon

@@ -11,9 +11,6 @@
 namespace probing::query {
 namespace {
 
-// How long a query waits for a worker that others use.
-constexpr std::int64_t kQueueMs = 60'000;
-
 // How soon one that waits notices that nobody wants it any more.
 constexpr std::int64_t kCancelLookMs = 100;
 
@@ -77,6 +74,11 @@ bool QueryClient::FirstIdleFits(std::int64_t memory_bytes) const {
   return idle_.front()->memory_bytes() == memory_bytes && idle_.front()->generation == generation_;
 }
 
+bool QueryClient::Fits(const WorkerProcess& worker, const QueryRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  return worker.memory_bytes() == request.limits.memory_bytes && worker.generation == generation_;
+}
+
 std::unique_ptr<WorkerProcess> QueryClient::TakeFirstIdle() {
   std::unique_ptr<WorkerProcess> worker = std::move(idle_.front());
   idle_.pop_front();
@@ -93,6 +95,11 @@ std::unique_ptr<StartedQuery> QueryClient::Start(const QueryRequest& request) {
   return started->Send() ? std::move(started) : nullptr;
 }
 
+bool QueryClient::is_full() const {
+  const std::lock_guard lock(mutex_);
+  return busy_ >= options_.max_workers;
+}
+
 Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_bytes, const Deadline& deadline,
                                                          const Cancellation* cancellation) {
   std::unique_lock lock(mutex_);
@@ -102,8 +109,8 @@ Result<std::unique_ptr<WorkerProcess>> QueryClient::Take(std::int64_t memory_byt
     freed_.wait_for(lock, std::chrono::milliseconds(kCancelLookMs), is_free);
   if (is_cancelled()) return Error{Code::kFailed, CancelledError().message, ""};
   if (!is_free()) {
-    return Error{Code::kTimeout, "other queries are running, and none of them ended within a minute",
-                 "try again later"};
+    const SqlError error = QueueError();
+    return Error{error.code, error.message, error.hint};
   }
   ++busy_;
   while (!idle_.empty()) {

@@ -48,6 +48,9 @@ class QueryClient {
   // The same without waiting, when a worker has nothing to do; otherwise null.
   std::unique_ptr<StartedQuery> Start(const QueryRequest& request);
 
+  // As many queries run as there may be workers: Start() would be in vain, and Run() would wait.
+  bool is_full() const;
+
   // Starts a worker that waits, so that the first query need not (some 40 ms).
   Result<void> Warm(std::int64_t memory_bytes);
 
@@ -58,6 +61,7 @@ class QueryClient {
 
  private:
   friend class StartedQuery;
+  bool Fits(const WorkerProcess& worker, const QueryRequest& request) const;
   // REQUIRES: mutex_ is held, there is an idle worker.
   bool FirstIdleFits(std::int64_t memory_bytes) const;
   std::unique_ptr<WorkerProcess> TakeFirstIdle();

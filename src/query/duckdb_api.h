@@ -19,7 +19,7 @@ namespace probing::query {
 #define PROBING_DUCKDB_FUNCTIONS(X)                                                              \
   /* database */                                                                                 \
   X(open_ext) X(close) X(connect) X(disconnect) X(interrupt) X(library_version)                  \
-  X(create_config) X(set_config) X(destroy_config) X(free)                                       \
+  X(create_config) X(set_config) X(destroy_config) X(free) X(execute_tasks)                      \
   /* statements and results */                                                                   \
   X(query) X(extract_statements) X(extract_statements_error) X(prepare_extracted_statement)      \
   X(destroy_extracted) X(prepare) X(prepare_error) X(destroy_prepare) X(prepared_statement_type) \

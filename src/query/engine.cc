@@ -21,6 +21,7 @@ namespace probing::query {
 namespace {
 
 constexpr std::size_t kMaxSqlBytes = 1 << 20;
+constexpr int kThreads = 2;  // the one that asks, and the helper
 
 // What the engine may do is decided before anybody's SQL is seen. The order matters: the path that
 // may be written has to be named before access to files is given up.
@@ -66,6 +67,7 @@ Engine::Engine(const DuckDb& api, EngineOptions options)
     : api_(api), options_(std::move(options)), history_(options_.memory_bytes / 2) {}
 
 Engine::~Engine() {
+  helper_.reset();
   timer_.reset();
   kept_.Clear();
   if (connection_ != nullptr) api_.disconnect(&connection_);
@@ -81,9 +83,10 @@ Result<std::unique_ptr<Engine>> Engine::Open(EngineOptions options) {
 
 Result<void> Engine::Prepare() {
   writable_file_.Reset(static_cast<int>(syscall(SYS_memfd_create, "probing-parquet", MFD_CLOEXEC)));
-  RETURN_IF_ERROR(OpenDatabase(api_, options_.memory_bytes, options_.threads, &database_));
+  RETURN_IF_ERROR(OpenDatabase(api_, options_.memory_bytes, kThreads, &database_));
   if (api_.connect(database_, &connection_) != DuckDBSuccess)
     return Error{Code::kFailed, "cannot connect to DuckDB", ""};
+  helper_.emplace(api_, database_);
   timer_.emplace(api_, connection_);
   RETURN_IF_ERROR(RegisterScan(api_, database_, connection_, catalog_));
   RETURN_IF_ERROR(RegisterResultFunction(api_, connection_));
@@ -164,6 +167,7 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
   const std::string sql(sql_view);
 
   timer_->Start(limits.timeout_ms);
+  helper_->Start();
   EnsureGlobal(sql);
   RefreshUserTables();
   if (ContainsIgnoringCase(sql, "training_logs")) {
@@ -177,6 +181,7 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
   std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
   // The one function that can be called in a SELECT and leaves something behind.
   if (ContainsIgnoringCase(sql, "enable_logging")) is_broken_ = true;
+  helper_->Stop();
   const bool out_of_time = timer_->Stop();
   if (std::exchange(in_transaction_, false) && !RunOwn(api_, connection_, "ROLLBACK").ok()) is_broken_ = true;
   if (error && out_of_time) error = TimeLimitError(limits);
@@ -201,10 +206,30 @@ std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limit
       return SqlError{Code::kFailed, begun.error().message, ""};
     in_transaction_ = true;
   }
+  if (catalog_.scope()->gather && !only_selects) Rehearse(ExplainedStatement(sql));
   if (prunes) catalog_.scope()->time = FindTimeRanges(api_, connection_, catalog_, sql);
   if (auto error = Fetch(*prepared, sql, limits, sink, rows)) return error;
   if (!in_transaction_) kept_.Keep(sql, std::move(prepared));
   return std::nullopt;
+}
+
+// For EXPLAIN: runs what it explains over tables without rows, so that other hosts are asked how much they
+// would send, for exactly the columns and times that the plan needs. What goes wrong here is no matter.
+void Engine::Rehearse(const std::string& sql) {
+  if (sql.empty()) return;
+  Scope& scope = *catalog_.scope();
+  PreparedHandle prepared;
+  if (PrepareReading(api_, connection_, sql, prepared)) return;
+  if (IsWorthPruning(scope, sql)) scope.time = FindTimeRanges(api_, connection_, catalog_, sql);
+  scope.is_rehearsal = true;
+  ResultHandle result;
+  if (api_.execute_prepared_streaming(prepared.value, &result.value) == DuckDBSuccess) {
+    while (true) {
+      const ChunkHandle chunk(api_.fetch_chunk(result.value));
+      if (chunk.value == nullptr || api_.data_chunk_get_size(chunk.value) == 0) break;
+    }
+  }
+  scope.is_rehearsal = false;
 }
 
 std::optional<SqlError> Engine::Fetch(const PreparedHandle& prepared, const std::string& sql,

@@ -22,6 +22,7 @@
 #include "query/schema.h"
 #include "query/sql_error.h"
 #include "query/stored_source.h"
+#include "query/task_helper.h"
 #include "table/source.h"
 #include "table/user_table.h"
 
@@ -29,7 +30,6 @@ namespace probing::query {
 
 struct EngineOptions {
   std::int64_t memory_bytes = Limits{}.memory_bytes;
-  int threads = 2;
   // Live tables that this process can produce itself, and replacements for stored ones.
   std::vector<std::shared_ptr<table::Source>> sources;
   std::string view_directory;  // *.sql with the user's own views and macros; "" for none
@@ -102,6 +102,7 @@ class Engine {
                                        std::int64_t& rows);
   std::optional<SqlError> Fetch(const PreparedHandle& prepared, const std::string& sql, const Limits& limits,
                                 ResultSink& sink, std::int64_t& rows);
+  void Rehearse(const std::string& sql);
   std::optional<SqlError> CheckSystemTables(const std::string& sql);
   void RefreshUserTables();
   void RefreshMetrics();
@@ -112,6 +113,7 @@ class Engine {
   ScanCatalog catalog_;
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
+  std::optional<TaskHelper> helper_;     // of the database
   std::optional<InterruptTimer> timer_;  // of the connection
   KeptStatements kept_;                  // of the connection
   std::vector<std::string> warnings_;

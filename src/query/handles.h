@@ -37,13 +37,15 @@ struct ChunkHandle {
   ~ChunkHandle() { LoadedDuckDb().destroy_data_chunk(&value); }
 };
 
-// Opens a database in memory.
+// Opens a database in memory, for so many threads. DuckDB starts none of them: they are those that call it
+// (task_helper.h).
 inline Result<void> OpenDatabase(const DuckDb& api, std::int64_t memory_bytes, int threads,
                                  duckdb_database* database) {
   duckdb_config config = nullptr;
   if (api.create_config(&config) != DuckDBSuccess) return Error{Code::kFailed, "cannot configure DuckDB", ""};
   api.set_config(config, "memory_limit", (std::to_string(memory_bytes >> 10) + "KiB").c_str());
   api.set_config(config, "threads", std::to_string(threads).c_str());
+  api.set_config(config, "external_threads", std::to_string(threads).c_str());
   char* problem = nullptr;
   const duckdb_state state = api.open_ext(nullptr, database, config, &problem);
   api.destroy_config(&config);

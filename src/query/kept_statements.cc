@@ -5,7 +5,7 @@
 namespace probing::query {
 namespace {
 
-constexpr std::size_t kMost = 16;           // a plan takes some 100 KB
+constexpr std::size_t kMost = 64;           // a plan takes some 100 KB
 constexpr std::size_t kMostBytes = 10'000;  // of SQL; what is longer is hardly asked twice
 
 }  // namespace

@@ -44,6 +44,11 @@ SqlError RowLimitError(const Limits& limits) {
   return error;
 }
 
+SqlError QueueError() {
+  return {Code::kTimeout, "other queries are running, and none of them ended within a minute",
+          "try again later"};
+}
+
 SqlError CancelledError() { return {Code::kFailed, "the query was cancelled", ""}; }
 
 }  // namespace probing::query

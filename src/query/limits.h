@@ -14,9 +14,13 @@ struct Limits {
   std::int64_t rows = 1'000'000;            // probing.query.rows
 };
 
+// How long a query waits for a worker that others use.
+inline constexpr std::int64_t kQueueMs = 60'000;
+
 SqlError OutOfMemoryError(const Limits& limits, std::string_view details);
 SqlError TimeLimitError(const Limits& limits);
 SqlError RowLimitError(const Limits& limits);
+SqlError QueueError();      // no worker became free within kQueueMs
 SqlError CancelledError();  // nobody reads it, but an answer needs one
 
 }  // namespace probing::query

@@ -107,7 +107,8 @@ bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedF
 
 std::string Encode(const GatherRequest& request) {
   Packer packer;
-  packer.Put(request.table).Put(request.is_stored).Put(request.time.from_ns).Put(request.time.to_ns);
+  packer.Put(request.table).Put(request.is_stored).Put(request.is_rehearsal);
+  packer.Put(request.time.from_ns).Put(request.time.to_ns);
   packer.Put(static_cast<std::uint64_t>(request.columns.size()));
   for (const auto& [name, type] : request.columns) packer.Put(name).Put(type);
   return packer.Take();
@@ -117,8 +118,8 @@ bool Decode(std::string_view payload, GatherRequest& request) {
   Unpacker unpacker(payload);
   std::uint64_t count = 0;
   if (!unpacker.Get(request.table) || !unpacker.Get(request.is_stored) ||
-      !unpacker.Get(request.time.from_ns) || !unpacker.Get(request.time.to_ns) || !unpacker.Get(count) ||
-      count > unpacker.rest().size()) {
+      !unpacker.Get(request.is_rehearsal) || !unpacker.Get(request.time.from_ns) ||
+      !unpacker.Get(request.time.to_ns) || !unpacker.Get(count) || count > unpacker.rest().size()) {
     return false;
   }
   request.columns.resize(count);

@@ -17,13 +17,25 @@ struct Header {
 
 Error Closed() { return Error{Code::kNotFound, "the other side of the query connection has gone", ""}; }
 
+// After a send() that failed: nothing when it is worth another one. Whoever waits for answers without a
+// thread has made the socket one that does not block.
+Result<void> WaitWritable(int socket) {
+  if (errno == EPIPE || errno == ECONNRESET) return Closed();
+  if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+    return ErrnoError("send to the query worker");
+  pollfd waiting{socket, POLLOUT, 0};
+  if (errno != EINTR && poll(&waiting, 1, -1) < 0 && errno != EINTR) return ErrnoError("poll");
+  return {};
+}
+
 Result<void> SendAll(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0)
-      return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
+    if (sent < 0) {
+      RETURN_IF_ERROR(WaitWritable(socket));
+    } else {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
   }
   return {};
 }
@@ -56,7 +68,6 @@ Result<void> ReceiveAll(int socket, char* to, std::size_t size, const Deadline& 
 
 // The first byte of the header brings the descriptors.
 Result<Header> ReceiveHeader(int socket, std::vector<ScopedFd>& files, const Deadline& deadline) {
-  RETURN_IF_ERROR(WaitReadable(socket, deadline));
   Header header{};
   iovec part{&header, sizeof(header)};
   alignas(cmsghdr) char control[CMSG_SPACE(kMaxFilesInFrame * sizeof(int))];
@@ -66,9 +77,13 @@ Result<Header> ReceiveHeader(int socket, std::vector<ScopedFd>& files, const Dea
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   ssize_t got = 0;
-  do {
-    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  // Mostly it is there already.
+  while ((got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)) < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+      RETURN_IF_ERROR(WaitReadable(socket, deadline));
+    else if (errno != EINTR)
+      break;
+  }
   if (got < 0 && errno != ECONNRESET) return ErrnoError("receive from the query worker");
   if (got <= 0) return Closed();
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -115,11 +130,7 @@ Result<void> SendFrame(int socket, FrameType type, std::string_view payload, con
     std::memcpy(CMSG_DATA(rights), files.data(), files.size() * sizeof(int));
   }
   ssize_t sent = 0;
-  do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent < 0)
-    return errno == EPIPE || errno == ECONNRESET ? Closed() : ErrnoError("send to the query worker");
+  while ((sent = sendmsg(socket, &message, MSG_NOSIGNAL)) < 0) RETURN_IF_ERROR(WaitWritable(socket));
   auto done = static_cast<std::size_t>(sent);
   if (done < sizeof(header)) {
     const auto* bytes = reinterpret_cast<const char*>(&header);

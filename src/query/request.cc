@@ -1,6 +1,5 @@
 #include "query/request.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -37,16 +36,17 @@ Result<Format> ParseFormat(std::string_view name) {
   return Error{Code::kUsage, "there is no format " + std::string(name), "formats: " + all};
 }
 
-Cancellation::Cancellation() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
 void Cancellation::Cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
   const std::uint64_t one = 1;
-  (void)!write(event_.get(), &one, sizeof(one));
+  if (event_.valid()) (void)!write(event_.get(), &one, sizeof(one));
 }
 
-bool Cancellation::cancelled() const {
-  pollfd event{event_.get(), POLLIN, 0};
-  return poll(&event, 1, 0) > 0;
+int Cancellation::fd() {
+  const std::lock_guard lock(mutex_);
+  if (!event_.valid()) event_.Reset(eventfd(cancelled_ ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return event_.get();
 }
 
 const char* ContentType(Format format) {

@@ -1,9 +1,11 @@
 // A query and its answer, as the rest of probingd sees them. Nothing of DuckDB is in here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +59,7 @@ struct GatherRequest {
   std::vector<Column> columns;  // none: how many rows there are is all that matters
   table::TimeRange time;        // rows outside of it need not come
   bool is_stored = true;        // otherwise its rows are made when they are asked for
+  bool is_rehearsal = false;    // how much it would be is all that matters: no rows are brought
 };
 
 // Brings them, one text for each host that has answered (gathered_rows.h); they have been checked. An error
@@ -67,12 +70,13 @@ using Gatherer = std::function<Result<std::vector<std::string>>(const GatherRequ
 // Tells a query that nobody waits for its answer any more. Thread-safe.
 class Cancellation {
  public:
-  Cancellation();
   void Cancel();
-  bool cancelled() const;
-  int fd() const { return event_.get(); }  // readable from then on
+  bool cancelled() const { return cancelled_.load(); }
+  int fd();  // readable from then on; made for the first who asks, since few have to wait
 
  private:
+  std::atomic<bool> cancelled_ = false;
+  std::mutex mutex_;
   ScopedFd event_;
 };
 

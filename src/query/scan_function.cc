@@ -84,6 +84,7 @@ Result<void> Gather(const BindData& data, const std::vector<idx_t>& indexes, con
   if (!data.everywhere || !state.scope->gather || table.about == table::About::kHost) return {};
   GatherRequest request{.table = state.table, .columns = {}, .time = time};
   request.is_stored = table.kind == table::Kind::kStored;
+  request.is_rehearsal = state.scope->is_rehearsal;
   std::vector<Type> types;
   for (const idx_t index : indexes) {
     if (index >= data.columns.size()) continue;
@@ -119,12 +120,14 @@ void Init(duckdb_init_info info) {
   request.history = scope.history;
   if (request.history && data.everywhere) request.history->pid.reset();
   if (const auto time = scope.time.find(state->table); time != scope.time.end()) request.time = time->second;
-  Result<std::vector<table::Part>> parts = data.source->Parts(request);
-  if (!parts.ok()) {
-    api.init_set_error(info, (state->table + ": " + parts.error().message).c_str());
-    return;
+  if (!scope.is_rehearsal) {
+    Result<std::vector<table::Part>> parts = data.source->Parts(request);
+    if (!parts.ok()) {
+      api.init_set_error(info, (state->table + ": " + parts.error().message).c_str());
+      return;
+    }
+    state->parts = std::move(*parts);
   }
-  state->parts = std::move(*parts);
   if (const Result<void> gathered = Gather(data, indexes, request.time, *state); !gathered.ok()) {
     const Error& error = gathered.error();
     api.init_set_error(info, (error.message + (error.hint.empty() ? "" : "\n" + error.hint)).c_str());

@@ -96,5 +96,74 @@ TEST_F(StartedQueryTest, OneThatIsDroppedEndsItsWorker) {
   EXPECT_EQ(client_.Run(small_).body, "answer\r\n42\r\n");  // there is room for another one
 }
 
+TEST_F(StartedQueryTest, SeveralAreSentAtOnceAndAnsweredInTheirOrder) {
+  ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
+  const QueryRequest long_one = Ask("SELECT * FROM range(200000)");
+  const QueryRequest last_one = Ask("SELECT 43 AS answer");
+  const auto first = client_.Start(small_);
+  const auto second = first->SendNext(long_one);
+  const auto third = second->SendNext(last_one);
+  ASSERT_NE(third, nullptr);
+  Await(*first);
+  EXPECT_EQ(first->Take()->body, "answer\r\n42\r\n");
+  EXPECT_TRUE(client_.is_full()) << "the worker has more to do";
+  Await(*second);
+  EXPECT_FALSE(second->Take());
+  EXPECT_EQ(second->Finish().rows, 200000);
+  Await(*third);
+  EXPECT_EQ(third->Take()->body, "answer\r\n43\r\n");
+  EXPECT_EQ(client_.worker_pids().size(), 1);
+  EXPECT_FALSE(client_.is_full());
+}
+
+TEST_F(StartedQueryTest, AQueryMayComeWhileRowsForTheOneBeforeAreMade) {
+  ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
+  QueryRequest needs_rows = Ask("SELECT count(name) AS n FROM python.tensors");
+  needs_rows.targets.resize(1);
+  needs_rows.targets[0].pid = 7;
+  needs_rows.targets[0].selected = true;
+  needs_rows.provider = [](const table::Table& table, const table::Target*,
+                           const std::vector<std::size_t>& columns) -> Result<table::Rows> {
+    return table::Rows(table::TypesOf(table, columns));
+  };
+  const auto first = client_.Start(needs_rows);
+  const auto second = first->SendNext(small_);
+  Await(*first);
+  ASSERT_FALSE(first->Take());
+  const QueryAnswer answer = first->Finish();
+  EXPECT_EQ(answer.error ? answer.error->message : "", "");
+  EXPECT_EQ(answer.body, "n\r\n0\r\n");
+  ASSERT_FALSE(second->is_orphan());
+  Await(*second);
+  EXPECT_EQ(second->Take()->body, "answer\r\n42\r\n");
+}
+
+TEST_F(StartedQueryTest, ThoseBehindAWorkersEndAreAskedAgain) {
+  ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
+  const auto pid = static_cast<pid_t>(client_.worker_pids().at(0));
+  kill(pid, SIGSTOP);
+  const auto first = client_.Start(small_);
+  const auto second = first->SendNext(small_);
+  ASSERT_NE(second, nullptr);
+  kill(pid, SIGKILL);
+  Await(*first);
+  EXPECT_FALSE(first->Take());
+  EXPECT_EQ(first->Finish().body, "answer\r\n42\r\n");
+  EXPECT_TRUE(second->is_orphan());
+  EXPECT_EQ(second->Finish().body, "answer\r\n42\r\n");
+}
+
+TEST_F(StartedQueryTest, OneThatIsAbandonedEndsTheWorkerAfterTheOneBefore) {
+  ASSERT_TRUE(client_.Warm(small_.limits.memory_bytes).ok());
+  const auto first = client_.Start(small_);
+  auto second = first->SendNext(small_);
+  second->Abandon();
+  second.reset();
+  Await(*first);
+  EXPECT_EQ(first->Take()->body, "answer\r\n42\r\n");
+  EXPECT_TRUE(client_.worker_pids().empty());
+  EXPECT_EQ(client_.Run(small_).body, "answer\r\n42\r\n");
+}
+
 }  // namespace
 }  // namespace probing::query

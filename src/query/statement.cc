@@ -58,6 +58,36 @@ const char* StatementName(duckdb_statement_type type) {
 
 constexpr char kReadingOnly[] = "queries only read: SELECT, WITH, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN";
 
+// Takes off space, and comments, which DuckDB takes anywhere.
+void SkipSpace(std::string_view& sql) {
+  while (!sql.empty()) {
+    if (std::isspace(static_cast<unsigned char>(sql[0])) != 0) {
+      sql.remove_prefix(1);
+    } else if (sql.starts_with("--")) {
+      sql.remove_prefix(std::min(sql.find('\n'), sql.size()));
+    } else if (sql.starts_with("/*")) {
+      const std::size_t end = sql.find("*/", 2);
+      sql.remove_prefix(end == std::string_view::npos ? sql.size() : end + 2);
+    } else {
+      return;
+    }
+  }
+}
+
+// Takes off the word, when it is the next one.
+bool TakeWord(std::string_view& sql, std::string_view word) {
+  SkipSpace(sql);
+  if (sql.size() < word.size() || !std::equal(word.begin(), word.end(), sql.begin(), [](char a, char b) {
+        return a == std::tolower(static_cast<unsigned char>(b));
+      }))
+    return false;
+  const std::string_view rest = sql.substr(word.size());
+  if (!rest.empty() && (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_'))
+    return false;
+  sql = rest;
+  return true;
+}
+
 }  // namespace
 
 std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
@@ -126,6 +156,20 @@ std::vector<Metric> ReadMetrics(const DuckDb& api, duckdb_connection connection)
     const auto* texts = static_cast<bool*>(api.vector_get_data(api.data_chunk_get_vector(chunk.value, 1)));
     for (idx_t i = 0; i < count; ++i) metrics.push_back({std::string(names[i].view()), texts[i]});
   }
+}
+
+std::string ExplainedStatement(std::string_view sql) {
+  if (!TakeWord(sql, "explain") || TakeWord(sql, "analyze")) return "";
+  std::string_view options = sql;
+  SkipSpace(options);
+  // (FORMAT json), (ANALYZE): otherwise the brackets belong to what is explained.
+  if (options.starts_with('(')) {
+    options.remove_prefix(1);
+    if (TakeWord(options, "analyze")) return "";
+    if (TakeWord(options, "format"))
+      sql = options.substr(std::min(options.find(')'), options.size() - 1) + 1);
+  }
+  return std::string(sql);
 }
 
 }  // namespace probing::query

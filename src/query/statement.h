@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "query/duckdb_api.h"
@@ -17,6 +18,9 @@ namespace probing::query {
 // DESCRIBE, SHOW and SUMMARIZE are as well, or EXPLAIN).
 std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
                                        const std::string& sql, PreparedHandle& prepared);
+
+// What an EXPLAIN is about; "" when it is none, and when it runs what it explains (ANALYZE).
+std::string ExplainedStatement(std::string_view sql);
 
 SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string& sql, const Limits& limits);
 

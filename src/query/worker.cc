@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <deque>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -60,9 +61,34 @@ void LeaveWithParent() {
   }).detach();
 }
 
+// What probingd sends. Queries may come before their turn, while rows for another one are awaited.
+class Inbox {
+ public:
+  Result<Frame> Next() {
+    if (early_.empty()) return Receive();
+    Frame frame = std::move(early_.front());
+    early_.pop_front();
+    return frame;
+  }
+  Result<Frame> NextRows() {
+    while (true) {
+      ASSIGN_OR_RETURN(Frame frame, Receive());
+      if (frame.type != FrameType::kQuery && frame.type != FrameType::kFiles) return frame;
+      early_.push_back(std::move(frame));
+    }
+  }
+
+ private:
+  static Result<Frame> Receive() { return ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever)); }
+
+  std::deque<Frame> early_;
+};
+
 // A live table whose rows probingd makes. Scans of one query run on several threads.
 class RemoteRows {
  public:
+  explicit RemoteRows(Inbox& inbox) : inbox_(inbox) {}
+
   // Before each query; null when nobody makes rows for it.
   void Serve(const Engine* engine) { engine_ = engine; }
 
@@ -99,14 +125,15 @@ class RemoteRows {
 
  private:
   // REQUIRES: the mutex is held.
-  static Result<std::string> Ask(FrameType type, const std::string& payload) {
+  Result<std::string> Ask(FrameType type, const std::string& payload) {
     RETURN_IF_ERROR(SendFrame(kWorkerSocket, type, payload));
-    ASSIGN_OR_RETURN(const Frame frame, ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever)));
+    ASSIGN_OR_RETURN(const Frame frame, inbox_.NextRows());
     if (frame.type != FrameType::kRows) return Error{Code::kFailed, "an unexpected message", ""};
     return DecodeResult(frame.payload);
   }
 
   std::mutex mutex_;
+  Inbox& inbox_;
   const Engine* engine_ = nullptr;
 };
 
@@ -121,7 +148,7 @@ class Worker {
 
   int Run() {
     while (true) {
-      Result<Frame> frame = ReceiveFrame(kWorkerSocket, Deadline::AfterMs(kForever));
+      Result<Frame> frame = inbox_.Next();
       if (!frame.ok()) return frame.error().code == Code::kNotFound ? 0 : 1;
       switch (frame->type) {
         case FrameType::kOpen:
@@ -217,7 +244,8 @@ class Worker {
   static SqlError FromError(const Error& error) { return {error.code, error.message, error.hint}; }
 
   std::vector<std::shared_ptr<table::Source>> sources_;
-  RemoteRows remote_;
+  Inbox inbox_;
+  RemoteRows remote_{inbox_};
   std::unique_ptr<Engine> engine_;
   std::vector<ScopedFd> files_;  // of the query that comes next
 };

@@ -33,6 +33,7 @@ class WorkerProcess {
   // never began; Next() waits for a frame; Follow() goes on with one until the query has ended.
   bool Send(const QueryRequest& request);
   Result<Frame> Next(const QueryRequest& request);
+  Result<Frame> Take() { return ReceiveFrame(socket_.get(), deadline_); }  // when it is known to be there
   Fate Follow(const QueryRequest& request, Result<Frame> frame, const Output& output, QueryAnswer& answer);
   int socket() const { return socket_.get(); }
 

@@ -170,14 +170,14 @@ std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& pe
 }
 
 std::optional<Refusal> Access::CheckRate(const Peer& peer, std::int64_t now_ns) {
-  const auto found = failures_.find(peer.address);
+  const auto found = failures_.find(peer.ToText());
   if (found == failures_.end()) return std::nullopt;
   if (now_ns - found->second.since_ns > kFailureWindowNs) {
     failures_.erase(found);
     return std::nullopt;
   }
   if (found->second.count < kFailuresAllowed) return std::nullopt;
-  return Refuse(429, "too many wrong tokens from " + peer.address, "try again in a minute");
+  return Refuse(429, "too many wrong tokens from " + peer.ToText(), "try again in a minute");
 }
 
 void Access::CountFailure(const Peer& peer, std::int64_t now_ns) {
@@ -186,7 +186,7 @@ void Access::CountFailure(const Peer& peer, std::int64_t now_ns) {
                   [now_ns](const auto& entry) { return now_ns - entry.second.since_ns > kFailureWindowNs; });
   }
   if (failures_.size() >= kFailuresRemembered) failures_.erase(failures_.begin());
-  Failures& failures = failures_[peer.address];
+  Failures& failures = failures_[peer.ToText()];
   if (failures.count == 0) failures.since_ns = now_ns;
   ++failures.count;
 }

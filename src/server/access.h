@@ -6,7 +6,7 @@
 //   not by   another site in the user's browser: Host must be an address or one of our names, Origin
 //            our own, and bodies JSON, so that browsers ask before they send any
 //   how      from another machine encrypted, unless the owner says otherwise
-//   guess    after some wrong tokens an address has to wait
+//   guess    after some wrong tokens an address has to wait; on this machine, a user
 //
 // Pure logic: time comes in, nothing is read. Not thread-safe.
 #pragma once
@@ -101,6 +101,7 @@ class Access {
   std::map<Right, std::string> tokens_;
   std::map<std::string, Grant> tickets_;
   std::map<std::string, Grant> sessions_;  // by cookie
+  // By address, and by user where the kernel knows one: nobody on this machine locks out the others.
   std::map<std::string, Failures> failures_;
 };
 

@@ -135,6 +135,15 @@ TEST_F(AccessTest, BodiesAreJsonSoThatFormsOfOtherSitesAreNot) {
   EXPECT_EQ(Status(head, Local(own_)), 0);
 }
 
+TEST_F(AccessTest, GuessingOfOneUserLocksOutNobodyElse) {
+  RequestHead head = Get();
+  head.authorization = "Bearer wrong";
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(Status(head, Local(own_ + 1)), 401);
+  head.authorization = std::string("Bearer ") + kToken;
+  EXPECT_EQ(Status(head, Local(own_ + 1)), 429);
+  EXPECT_EQ(Status(head, Local(own_ + 2)), 0);
+}
+
 TEST_F(AccessTest, GuessingEnds) {
   RequestHead head = Get("10.0.0.1");
   head.authorization = "Bearer wrong";

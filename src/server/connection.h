@@ -28,6 +28,7 @@ struct Connection {
   Stream stream;
   const Peer peer;
   boost::beast::flat_buffer buffer;
+  bool has_said_all = false;       // its end was read: to read again would be to wait for ever
   bool is_busy = false;            // a request of somebody with rights is under way
   std::int64_t idle_since_ns = 0;  // who waits longest goes first when there are too many
 };

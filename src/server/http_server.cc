@@ -116,6 +116,7 @@ asio::awaitable<Protocol> HttpServer::Recognise(Connection& connection) {
     const auto [error, size] =
         co_await connection.stream.async_read_some(connection.buffer.prepare(4096), kAwait);
     // All it had to say looked like the start of a method.
+    connection.has_said_all = error.failed();
     if (error) co_return read.empty() ? Protocol::kUnknown : Protocol::kText;
     connection.buffer.commit(size);
   }

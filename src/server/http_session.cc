@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
+#include <memory>
 
 #include "base/clock.h"
 #include "server/connection.h"
@@ -41,6 +42,40 @@ asio::awaitable<void> ClientGone(Stream::socket_type& socket) {
     }
   }
 }
+
+// Ends what the stream waits for when the time is over. The timeout of the stream itself would close it, and
+// the peer would never learn why.
+class CutOff {
+ public:
+  CutOff(Stream& stream, std::chrono::seconds after) : state_(std::make_shared<State>(stream, after)) {
+    stream.expires_never();
+    state_->timer.async_wait([state = state_](boost::system::error_code error) {
+      if (error || state->stream == nullptr) return;
+      state->has_come = true;
+      state->stream->cancel();
+    });
+  }
+  ~CutOff() {
+    state_->stream = nullptr;
+    state_->timer.cancel();
+  }
+  CutOff(const CutOff&) = delete;
+  CutOff& operator=(const CutOff&) = delete;
+
+  // What ended an operation.
+  boost::system::error_code Reason(boost::system::error_code error) const {
+    return error && state_->has_come ? boost::beast::error::timeout : error;
+  }
+
+ private:
+  struct State {
+    State(Stream& of, std::chrono::seconds after) : stream(&of), timer(of.get_executor(), after) {}
+    Stream* stream;
+    bool has_come = false;
+    asio::steady_timer timer;
+  };
+  std::shared_ptr<State> state_;  // shared with the timer's handler, which may come late
+};
 
 class Session {
  public:
@@ -99,9 +134,7 @@ class Session {
     Parser parser;
     parser.header_limit(kMaxHeaderBytes);
     parser.body_limit(kMaxBodyBytes);
-    connection_.stream.expires_after(kHeaderTimeout);
-    const auto [head_error, head_bytes] =
-        co_await http::async_read_header(connection_.stream, connection_.buffer, parser, kAwait);
+    const boost::system::error_code head_error = co_await ReadHead(parser);
     if (head_error) {
       co_await Complain(head_error);
       co_return false;
@@ -126,9 +159,35 @@ class Session {
     co_return goes_on;
   }
 
+  asio::awaitable<boost::system::error_code> ReadHead(Parser& parser) {
+    // Mostly all of it has come at once.
+    boost::system::error_code error;
+    connection_.buffer.consume(parser.put(connection_.buffer.data(), error));
+    if (error != http::error::need_more && (error || parser.is_header_done())) co_return error;
+    const CutOff cut_off(connection_.stream, kHeaderTimeout);
+    const auto [read_error, size] =
+        co_await http::async_read_header(connection_.stream, connection_.buffer, parser, kAwait);
+    co_return cut_off.Reason(read_error);
+  }
+
   asio::awaitable<bool> ReadBody(Parser& parser) {
+    // Others might see another end of it than we do.
+    if (!parser.chunked() && parser.get().count(http::field::transfer_encoding) > 0) {
+      co_await WriteLast(ErrorContent({Code::kUsage, "bodies come as they are or in chunks", ""}, 501));
+      co_return false;
+    }
     if (parser.is_done()) co_return true;
-    connection_.stream.expires_after(kBodyTimeout);
+    parser.eager(true);
+    if (connection_.buffer.size() > 0) {
+      boost::system::error_code error;
+      connection_.buffer.consume(parser.put(connection_.buffer.data(), error));
+      if (error && error != http::error::need_more) {
+        co_await Complain(error);
+        co_return false;
+      }
+      if (parser.is_done()) co_return true;
+    }
+    const CutOff cut_off(connection_.stream, kBodyTimeout);
     if (parser.get()[http::field::expect] == "100-continue") {
       constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
       const auto [error, size] =
@@ -137,7 +196,7 @@ class Session {
     }
     const auto [error, size] =
         co_await http::async_read(connection_.stream, connection_.buffer, parser, kAwait);
-    if (error) co_await Complain(error);
+    if (error) co_await Complain(cut_off.Reason(error));
     co_return !error;
   }
 
@@ -149,6 +208,7 @@ class Session {
     }
     request->right = right;
     request->peer = connection_.peer.ToText();
+    request->peer_address = connection_.peer.address;
     if (const SocketHandler* handler = is_upgrade ? context_.router.FindSocket(*request) : nullptr) {
       connection_.stream.expires_never();
       http::request<http::string_body> raw = parser.release();

@@ -18,7 +18,7 @@ constexpr int kDeepestJson = 32;
 // No script that is not a file of ours, nothing from elsewhere, in nobody's frame. Styles may be inline:
 // editors and charts set positions.
 constexpr std::string_view kContentSecurityPolicy =
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

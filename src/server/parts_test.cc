@@ -74,6 +74,21 @@ TEST(StaticFiles, AreNotSentTwice) {
   EXPECT_EQ(ServeFile(kFiles, request)->http_status, 304);
 }
 
+TEST(StaticFiles, AreKeptWhenTheirNameChangesWithThem) {
+  const std::vector<StaticFile> files{{"/index.html", "<html>", ""}, {"/assets/a-1.js", "1", ""}};
+  const auto caching = [&](const char* path) {
+    Request request;
+    request.path = path;
+    const Result<Content> content = ServeFile(files, request);
+    for (const auto& [name, value] : content->headers) {
+      if (name == "Cache-Control") return value;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(caching("/"), "no-cache");
+  EXPECT_EQ(caching("/assets/a-1.js"), "max-age=31536000, immutable");
+}
+
 TEST(StaticFiles, ThereAreNoOthers) {
   Request request;
   for (const char* path : {"/b.js", "/../etc/passwd", "/index.html/", "", "//index.html"}) {

@@ -14,9 +14,9 @@ namespace {
 std::string DecodePercent(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    int byte = 0;
+    unsigned char byte = 0;
     if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 3], byte, 16).ptr == &text[i + 3]) {
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
       decoded += static_cast<char>(byte);
       i += 2;
     } else {
@@ -66,18 +66,16 @@ const SocketHandler* Router::FindSocket(const Request& request) const {
   return allowed ? &found->second.handler : nullptr;
 }
 
-namespace {
-
-Content TooFewRights(const Request& request, Right needed) {
-  return ErrorContent({Code::kPermission,
-                       request.path + " takes the right to " + std::string(RightName(needed)) +
-                           "; this request may " + std::string(RightName(request.right)),
-                       needed == Right::kOwn ? "use the unix socket, as `probing` does on that machine"
-                                             : "`probing token --rights " + std::string(RightName(needed)) +
-                                                   "` shows the token for it"});
+Content Router::TooFewRights(const Request& request, Right needed) const {
+  const Error error{Code::kPermission,
+                    request.path + " takes the right to " + std::string(RightName(needed)) +
+                        "; this request may " + std::string(RightName(request.right)),
+                    needed == Right::kOwn ? "use the unix socket, as `probing` does on that machine"
+                                          : "`probing token --rights " + std::string(RightName(needed)) +
+                                                "` shows the token for it"};
+  if (audit_) audit_(request, error);
+  return ErrorContent(error);
 }
-
-}  // namespace
 
 // Why no handler answers this request.
 std::optional<Content> Router::Refuse(const Request& request) const {

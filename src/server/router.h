@@ -32,7 +32,8 @@ struct Request {
   std::string if_none_match;
   Json body;  // an object; empty when there was no body
   Right right = Right::kOwn;
-  std::string peer;  // for logs
+  std::string peer;          // for logs
+  std::string peer_address;  // over TCP, without the port; "" over the unix socket
 };
 
 struct Content {
@@ -40,6 +41,8 @@ struct Content {
   std::string body;
   int http_status = 200;
   std::vector<std::pair<std::string, std::string>> headers;
+
+  bool operator==(const Content&) const = default;
 };
 
 using Handler = std::function<boost::asio::awaitable<Result<Json>>(const Request&)>;
@@ -61,6 +64,8 @@ class Router {
   void AddContent(std::string_view method, std::string_view path, Right right, ContentHandler handler);
   void AddEvents(std::string_view path, Right right, EventHandler handler);
   void AddSocket(std::string_view path, Right right, SocketHandler handler);
+  // Told of requests that lack the right they take.
+  void OnRefusal(std::function<void(const Request&, const Error&)> audit) { audit_ = std::move(audit); }
   // For GETs of paths outside /api/ that nobody else answers.
   void SetFiles(ContentHandler handler) { files_ = std::move(handler); }
 
@@ -79,11 +84,13 @@ class Router {
     T handler;
   };
   std::optional<Content> Refuse(const Request& request) const;
+  Content TooFewRights(const Request& request, Right needed) const;
 
   std::map<std::pair<std::string, std::string>, Route<ContentHandler>, std::less<>> handlers_;
   std::map<std::string, Route<EventHandler>, std::less<>> events_;
   std::map<std::string, Route<SocketHandler>, std::less<>> sockets_;
   ContentHandler files_;
+  std::function<void(const Request&, const Error&)> audit_;
 };
 
 // On one line. Bytes of a target may be anything, and JSON is UTF-8: what is not is replaced.

@@ -46,8 +46,10 @@ Result<Content> ServeFile(const std::vector<StaticFile>& files, const Request& r
     const std::string_view bytes = compressed ? file.gzip : file.bytes;
     const std::string tag = EntityTag(file.bytes, compressed ? "-gzip" : "");
     Content content{std::string(ContentTypeOf(path)), std::string(bytes), 200, {}};
-    // Asked for again every time, and answered with 304: a new probingd is a new page at once.
-    content.headers.emplace_back("Cache-Control", "no-cache");
+    // The name of an asset changes with what is in it. The rest is asked for again every time, and answered
+    // with 304: a new probingd is a new page at once.
+    content.headers.emplace_back("Cache-Control",
+                                 path.starts_with("/assets/") ? "max-age=31536000, immutable" : "no-cache");
     content.headers.emplace_back("ETag", tag);
     content.headers.emplace_back("Vary", "Accept-Encoding");
     if (compressed) content.headers.emplace_back("Content-Encoding", "gzip");

@@ -1,4 +1,5 @@
-// The files of the web page (web/), which travel inside of probingd: CMakeLists.txt puts them there.
+// The files of the web page, which travel inside of probingd: CMakeLists.txt has them built from web/ and
+// puts them there.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace probing::server {
 
 struct StaticFile {
-  std::string_view path;  // "/lib/api.js"
+  std::string_view path;  // "/assets/index-CmPq1x2y.js"
   std::string_view bytes;
   std::string_view gzip;  // the same, compressed
 };

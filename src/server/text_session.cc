@@ -50,16 +50,17 @@ asio::awaitable<Reading> ReadLine(Connection& connection, std::chrono::seconds p
       connection.buffer.consume(end + 1);
       co_return Reading::kLine;
     }
+    if (connection.has_said_all) {
+      line = std::string(read);
+      connection.buffer.clear();
+      co_return line.empty() ? Reading::kEnd : Reading::kLine;
+    }
     if (read.size() > kMaxLineBytes) co_return Reading::kTooLong;
     connection.stream.expires_after(patience);
     const auto [error, size] =
         co_await connection.stream.async_read_some(connection.buffer.prepare(4096), kAwait);
     if (error == boost::beast::error::timeout) co_return Reading::kLate;
-    if (error) {
-      line = std::string(Readable(connection.buffer));
-      connection.buffer.clear();
-      co_return line.empty() ? Reading::kEnd : Reading::kLine;
-    }
+    connection.has_said_all = error.failed();
     connection.buffer.commit(size);
   }
 }

@@ -2,9 +2,11 @@
 -- about: Some ranks wait in a collective operation that another rank has not entered.
 -- A rank notes when it enters a collective (python.collective_starts) and when it leaves it
 -- (python.collectives). One in which the first to come has waited for {patience} seconds hangs; the
--- ranks of its group that never came are the ones to look at.
+-- ranks of its group that never came are the ones to look at. Of a rank that was started again the last
+-- process counts.
 WITH member AS (
   SELECT host, pid, rank, job, state FROM global.probing.targets WHERE job_role = 'rank'
+  QUALIFY row_number() OVER (PARTITION BY job, rank ORDER BY state = 'ended', restart DESC, since DESC) = 1
 ),
 entered AS (
   SELECT host, pid, rank, job, seq, process_group, op, timestamp_ns
@@ -19,7 +21,7 @@ waiting AS (
 ),
 hanging AS (
   SELECT job, process_group, seq, any_value(op) AS op, max(seconds) AS seconds,
-         list(rank ORDER BY rank) AS ranks, list(pid ORDER BY rank) AS pids
+         list(rank ORDER BY rank) AS ranks, list(pid ORDER BY rank) AS pids, arg_min(host, rank) AS host
   FROM waiting GROUP BY job, process_group, seq HAVING max(seconds) > {patience}
 ),
 -- The default group has all ranks; of another one, those that were seen in it.
@@ -40,12 +42,14 @@ missing AS (
 ),
 absent AS (
   SELECT job, process_group, seq, list(rank ORDER BY rank) AS ranks, list(pid ORDER BY rank) AS pids,
+         arg_min(host, rank) AS host,
          string_agg('rank ' || rank || CASE WHEN state = 'ended' THEN ' has ended'
                     ELSE ' has not entered it' || coalesce(', is in ' || place, '') END
                     || coalesce(' (its last was #' || last_seq || ')', ''), '; ' ORDER BY rank) AS text
   FROM missing GROUP BY job, process_group, seq
 )
-SELECT coalesce(a.ranks, h.ranks) AS ranks, coalesce(a.pids, h.pids) AS pids, 'error' AS severity,
+SELECT coalesce(a.ranks, h.ranks) AS ranks, coalesce(a.pids, h.pids) AS pids,
+       CASE WHEN a.pids IS NULL THEN h.host ELSE a.host END AS host, 'error' AS severity,
        len(h.ranks) || ' of ' || len(h.ranks) + coalesce(len(a.ranks), 0) || ' ranks wait in ' || h.op || ' #'
        || h.seq || ' of group ' || h.process_group || ' for ' || round(h.seconds, 1) || ' s; '
        || coalesce(a.text, 'every rank that is known has entered it: look at those that are not probed, '

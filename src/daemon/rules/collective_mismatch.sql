@@ -2,7 +2,7 @@
 -- about: Ranks call different collectives, or the same with different sizes, at the same place of their group.
 -- The number of an operation in its group (seq) must mean the same on every rank.
 WITH entered AS (
-  SELECT job, process_group, seq, rank, pid, op, bytes
+  SELECT job, process_group, seq, rank, host, pid, op, bytes
   FROM global.python.collective_starts
   JOIN (SELECT host, pid, rank, job, restart FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended')
     USING (host, pid, rank)
@@ -13,7 +13,7 @@ different AS (
          string_agg('rank ' || rank || ' calls ' || op || coalesce(' of ' || bytes || ' bytes', ''), ', '
                     ORDER BY rank) AS calls
   FROM entered GROUP BY job, process_group, seq
-  HAVING count(DISTINCT pid) > 1
+  HAVING count(DISTINCT (host, pid)) > 1
      AND (count(DISTINCT op) > 1
           OR (any_value(op) IN ('all_reduce', 'broadcast') AND count(DISTINCT bytes) > 1))
 )

@@ -19,7 +19,7 @@ throttled AS (
   FROM global.system.cpu WHERE timestamp > now() - to_seconds({patience} * 2)
   GROUP BY host, pid HAVING count(*) >= 3
 )
-SELECT CASE WHEN w.rank IS NULL THEN [] ELSE [w.rank] END AS ranks, [w.pid] AS pids, 'warning' AS severity,
+SELECT CASE WHEN w.rank IS NULL THEN [] ELSE [w.rank] END AS ranks, [w.pid] AS pids, w.host, 'warning' AS severity,
        'the main thread wants ' || round(100 * w.share) || ' % of a core and gets ' || round(100 * g.share)
        || ' %; it was put aside ' || g.switches || ' times in the last ' || round({patience} * 2) || ' s'
        || CASE WHEN t.share > 0.1 THEN ', its control group was throttled for ' || round(100 * t.share)

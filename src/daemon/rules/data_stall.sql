@@ -1,12 +1,21 @@
 -- class: data_stall
 -- about: The training waits for its data.
--- Over the last steps more than three tenths of the time went into waiting for the next batch.
-SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, 'warning' AS severity,
+-- Over the last steps more than three tenths of the time that a rank had for itself, without that in collectives,
+-- went into waiting for the next batch. Collectives may overlap with it, so it is a tenth of the whole as well.
+WITH waits AS (
+  SELECT host, pid, step, sum(duration_ms) / 1e3 AS wait FROM global.python.collectives
+  WHERE timestamp > now() - to_seconds({patience} * 6) AND duration_ms IS NOT NULL
+  GROUP BY host, pid, step
+)
+SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, s.host, 'warning' AS severity,
        round(100 * sum(s.data_wait) / sum(s.duration)) || ' % of the time of ' || count(*)
        || ' steps is waiting for data: ' || round(avg(s.data_wait) * 1e3, 1) || ' of '
-       || round(avg(s.duration) * 1e3, 1) || ' ms a step' AS evidence,
+       || round(avg(s.duration) * 1e3, 1) || ' ms a step'
+       || CASE WHEN avg(coalesce(w.wait, 0)) < 0.001 THEN ''
+          ELSE ', ' || round(avg(coalesce(w.wait, 0)) * 1e3, 1) || ' ms of which are for other ranks' END AS evidence,
        'probing -t ' || s.pid || ' flamegraph -d 10 --threads -o data.svg' AS next
-FROM global.python.torch_steps AS s
+FROM global.python.torch_steps AS s LEFT JOIN waits AS w USING (host, pid, step)
 WHERE s.timestamp > now() - to_seconds({patience} * 6)
 GROUP BY s.host, s.pid, s.rank
-HAVING count(*) >= 10 AND sum(s.data_wait) > 0.3 * sum(s.duration) AND avg(s.data_wait) > 0.002
+HAVING count(*) >= 10 AND sum(s.data_wait) > 0.3 * sum(s.duration - coalesce(w.wait, 0))
+   AND sum(s.data_wait) > 0.1 * sum(s.duration) AND avg(s.data_wait) > 0.002

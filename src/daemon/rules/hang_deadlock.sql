@@ -15,7 +15,7 @@ blocked AS (
     AND NOT coalesce(s.has_gil, false)
     AND NOT regexp_matches(s.file, '(/|^)(threading|queue|_base|thread|connection|selectors|pool|process|synchronize)\.py$|/torch/|<frozen')
 )
-SELECT list_distinct(list(rank)) AS ranks, [pid] AS pids, 'error' AS severity,
+SELECT list_distinct(list(rank)) AS ranks, [pid] AS pids, host, 'error' AS severity,
        count(*) || ' threads wait for locks for ' || round(min(seconds), 1) || ' s: '
        || string_agg(coalesce(thread_name, tid::VARCHAR) || ' in ' || func || ' (' || parse_filename(file) || ':'
                      || lineno || ')', ', ' ORDER BY tid) AS evidence,

@@ -12,7 +12,7 @@ silent AS (
   FROM inside GROUP BY host, pid, rank
   HAVING count(*) >= 3 AND seconds > greatest({patience}, 3 * median(gap_ns) / 1e9)
 )
-SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, 'error' AS severity,
+SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, s.host, 'error' AS severity,
        'thread ' || coalesce(k.thread_name, k.tid::VARCHAR) || ' keeps the GIL in ' || k.func || ' ('
        || coalesce(parse_filename(k.file), '?') || coalesce(':' || k.lineno, '') || '); nobody else got it for '
        || round(s.seconds, 1) || ' s' AS evidence,

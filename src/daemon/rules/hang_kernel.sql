@@ -1,19 +1,24 @@
 -- class: hang
 -- about: The main thread is stuck in the kernel (D state), or the process is stopped.
 -- In the D state a thread waits for storage or a driver and cannot even be killed; a stopped process
--- got SIGSTOP. Each row of the last {patience} seconds says so.
+-- got SIGSTOP. It has not run for {patience} seconds: a thread that does not run has a row in one of ten looks.
 WITH recent AS (
-  SELECT host, pid, rank, state, wait_channel, timestamp_ns FROM global.system.threads
-  WHERE tid = pid AND timestamp_ns > epoch_ns(now()) - ({patience} + 2) * 1e9
+  SELECT host, pid, rank, state, wait_channel, timestamp_ns,
+         state NOT IN ('disk', 'stopped') OR coalesce(voluntary_switches, 0) > 0 AS has_run
+  FROM global.system.threads
+  WHERE tid = pid AND state IS NOT NULL AND timestamp > now() - to_seconds({patience} * 2 + 60)
     AND (host, pid) IN (SELECT (host, pid) FROM global.probing.targets WHERE state <> 'ended')
+),
+last_run AS (SELECT host, pid, max(timestamp_ns) AS last_ns FROM recent WHERE has_run GROUP BY host, pid),
+stuck AS (
+  SELECT r.host, r.pid, r.rank, arg_max(r.state, r.timestamp_ns) AS state, any_value(r.wait_channel) AS channel,
+         (epoch_ns(now()) - coalesce(any_value(l.last_ns), min(r.timestamp_ns))) / 1e9 AS seconds
+  FROM recent AS r LEFT JOIN last_run AS l USING (host, pid)
+  WHERE r.timestamp_ns > coalesce(l.last_ns, 0) GROUP BY ALL
 )
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, 'error' AS severity,
-       CASE WHEN any_value(state) = 'stopped' THEN 'the process is stopped for '
-            ELSE 'the main thread is stuck in the kernel (D state' || coalesce(', ' || any_value(wait_channel), '')
-                 || ') for ' END
-       || round((max(timestamp_ns) - min(timestamp_ns)) / 1e9, 1) || ' s' AS evidence,
-       CASE WHEN any_value(state) = 'stopped' THEN 'kill -CONT ' || pid
-            ELSE 'probing -t ' || pid || ' backtrace' END AS next
-FROM recent GROUP BY host, pid, rank
-HAVING count(*) >= 3 AND count(DISTINCT state) = 1 AND any_value(state) IN ('disk', 'stopped')
-   AND max(timestamp_ns) - min(timestamp_ns) >= {patience} * 0.8e9
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'error' AS severity,
+       CASE WHEN state = 'stopped' THEN 'the process is stopped for '
+            ELSE 'the main thread is stuck in the kernel (D state' || coalesce(', ' || channel, '') || ') for ' END
+       || round(seconds, 1) || ' s' AS evidence,
+       CASE WHEN state = 'stopped' THEN 'kill -CONT ' || pid ELSE 'probing -t ' || pid || ' backtrace' END AS next
+FROM stuck WHERE seconds > {patience}

@@ -18,7 +18,7 @@ silent AS (
 pending AS (
   SELECT host, pid, max(timestamp_ns) AS timestamp_ns FROM global.python.collective_starts GROUP BY host, pid
 )
-SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, 'error' AS severity,
+SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, s.host, 'error' AS severity,
        'no step has ended for ' || round(s.seconds, 1) || ' s since step ' || s.step || ' (the longest before took '
        || round(s.longest, 3) || ' s); the main thread is in '
        || coalesce(any_value(b.func || ' (' || parse_filename(b.file) || ':' || b.lineno || ')'), 'no Python code')

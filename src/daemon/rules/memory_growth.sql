@@ -1,11 +1,17 @@
 -- class: memory_growth
 -- about: The memory of a process grows all the time.
 -- Over the last six times {patience} seconds the resident memory lies on a rising line, grew in
--- every third of that time, and by more than 32 MB and a twentieth of what it was.
-WITH recent AS (
+-- every third of that time, and by more than 32 MB and a twentieth of what it was. What grows before the first
+-- step is the start of a program.
+WITH begun AS (
+  SELECT host, pid, min(timestamp) AS first_step FROM global.python.torch_steps
+  WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
+),
+recent AS (
   SELECT host, pid, rank, epoch(timestamp) AS s, rss + coalesce(children_rss, 0) AS bytes, host_available,
          ntile(3) OVER (PARTITION BY host, pid ORDER BY timestamp_ns) AS third
-  FROM global.system.memory WHERE timestamp > now() - to_seconds({patience} * 6)
+  FROM global.system.memory LEFT JOIN begun USING (host, pid)
+  WHERE timestamp > now() - to_seconds({patience} * 6) AND (first_step IS NULL OR timestamp > first_step)
 ),
 grown AS (
   SELECT host, pid, rank, regr_slope(bytes, s) AS rate, regr_r2(bytes, s) AS fit, max(s) - min(s) AS seconds,
@@ -13,7 +19,7 @@ grown AS (
          avg(bytes) FILTER (third = 1) AS a, avg(bytes) FILTER (third = 2) AS b, avg(bytes) FILTER (third = 3) AS c
   FROM recent GROUP BY host, pid, rank HAVING count(*) >= 9
 )
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids,
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host,
        CASE WHEN available / rate < 600 THEN 'error' ELSE 'warning' END AS severity,
        'memory grows by ' || round(rate / 1048576, 2) || ' MB/s: from ' || round(first / 1048576) || ' to '
        || round(last / 1048576) || ' MB in ' || round(seconds) || ' s; the host has none left in '

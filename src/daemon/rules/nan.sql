@@ -22,13 +22,13 @@ jumped AS (
   FROM numbered WHERE name ILIKE '%loss%' AND NOT isnan(number) AND NOT isinf(number)
   GROUP BY host, pid, rank, name HAVING count(*) FILTER (back BETWEEN 6 AND 55) >= 15
 )
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, 'error' AS severity,
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'error' AS severity,
        name || ' is ' || CASE WHEN isnan(number) THEN 'NaN' ELSE 'infinite' END
        || coalesce(' since step ' || step, '') || ' (' || times || ' times)' AS evidence,
        'probing -t ' || pid || ' query "SELECT * FROM training_logs ORDER BY timestamp DESC LIMIT 20"' AS next
 FROM broken
 UNION ALL
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END, [pid], 'warning',
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END, [pid], host, 'warning',
        name || ' jumped to ' || round(number, 4) || coalesce(' at step ' || step, '') || ' from about '
        || round(before, 4),
        'probing -t ' || pid || ' query "SELECT * FROM training_logs ORDER BY timestamp DESC LIMIT 20"'

@@ -14,7 +14,7 @@ sums AS (
          arg_max(file, took) AS file, greatest(epoch(now()) - min(began), {patience} * 3) AS seconds
   FROM saves GROUP BY host, pid, rank, name
 )
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, 'warning' AS severity,
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'warning' AS severity,
        round(100 * took / seconds) || ' % of the last ' || round(seconds) || ' s went into ' || times
        || ' calls of ' || name || '(), the longest ' || round(longest, 2) || ' s'
        || coalesce(', into ' || file, '') AS evidence,

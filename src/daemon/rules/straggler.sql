@@ -26,7 +26,7 @@ compared AS (
   FROM own AS a JOIN own AS b ON a.job = b.job AND (a.host, a.pid) <> (b.host, b.pid)
   GROUP BY ALL
 )
-SELECT [rank] AS ranks, [pid] AS pids, 'warning' AS severity,
+SELECT [rank] AS ranks, [pid] AS pids, host, 'warning' AS severity,
        'rank ' || rank || ' needs ' || round(busy_s * 1e3, 1) || ' ms of its own for a step, the others '
        || round(others_busy_s * 1e3, 1) || ' ms; it waits ' || round(wait_s * 1e3, 1)
        || ' ms in collectives, they ' || round(others_wait_s * 1e3, 1) || ' ms; most of the difference is in '
