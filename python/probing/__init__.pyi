@@ -47,6 +47,7 @@ def enable_torch_profiling(
     backward: bool | None = None,
     collectives: bool | None = None,
     nan: bool | None = None,
+    census: bool | int | None = None,
     modules: str | Iterable[str] | None = None,
     exprs: str | Iterable[str] | None = None,
     max_overhead: float | None = None,

@@ -39,6 +39,7 @@ class Config(object):
         return len(self._ask())
 
     def items(self):
+        """Pairs of name and value, of all settings of this process."""
         return self._ask().items()
 
     def update(self, settings):

@@ -27,9 +27,11 @@ class Rows(list):
         list.__init__(self, [tuple(row) for row in rows])
 
     def to_dicts(self):
+        """Every row as a dict by the names of the columns."""
         return [dict(zip(self.columns, row)) for row in self]
 
     def column(self, name):
+        """The values of one column."""
         at = self.columns.index(name)
         return [row[at] for row in self]
 

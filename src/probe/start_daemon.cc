@@ -26,10 +26,12 @@ namespace {
 constexpr std::size_t kStackBytes = 64 << 10;  // for each of two processes that only make system calls
 constexpr int kManyFiles = 4096;
 
+// By variables that mean nothing without a probingd.
 bool IsAskedFor() {
-  for (const char* name : {"PROBE_ADDR", "PROBING_ADDR", "PROBING_PORT"}) {
+  for (const char* name :
+       {"PROBE_ADDR", "PROBING_ADDR", "PROBING_PORT", "PROBING_SERVER_ADDR", "PROBING_STORE"}) {
     const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return true;
+    if (value != nullptr && *value != '\0' && std::string_view(value) != "none") return true;
   }
   return false;
 }

@@ -1,5 +1,6 @@
-// Starts probingd when the target was started with an address to serve (PROBE_ADDR and its like) and
-// nobody does yet. The only moment at which anything of ours starts a process from inside a job.
+// Starts probingd when the target was started with an address to serve (PROBE_ADDR and its like), or a store
+// to write to, and none runs yet. The only moment at which anything of ours starts a process from inside a
+// job.
 #pragma once
 
 #include <string>

@@ -51,9 +51,14 @@ void Upkeep::LookAfterHooks() {
   // Looking for a Python is dear. One that is not there yet is about to come, or never will.
   look_every_ms_ = usable ? kLookEveryMs : std::min(2 * look_every_ms_, kSeldomMs);
   look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
-  if (!usable || evaluations_.busy()) return;
+  if (!usable) return;
   const std::string wanted = HooksOf(settings_);
-  if (pyapi::Hooks::Run(wanted) && !pyapi::Hooks::ModulesChanged(*python)) return;
+  const bool as_wanted = pyapi::Hooks::Run(wanted);
+  if (evaluations_.busy()) {  // with a row of python.memory, mostly: a setting need not wait for long
+    if (!as_wanted) look_after_hooks_ = Deadline::AfterMs(kSoonMs);
+    return;
+  }
+  if (as_wanted && !pyapi::Hooks::ModulesChanged(*python)) return;
   evaluations_.StartOwn({Work::Kind::kHooks, wanted});
 }
 

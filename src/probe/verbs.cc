@@ -8,6 +8,7 @@
 #include "probe/recording.h"
 #include "probing/probing.h"
 #include "pyapi/debugger_lease.h"
+#include "pyapi/job_place.h"
 #include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 
@@ -106,6 +107,8 @@ Message Control::Hello(std::uint32_t id) const {
   answer.Set("version", PROBING_VERSION).Set("pid", static_cast<std::int64_t>(getpid()));
   answer.Set("python", python != nullptr ? python->Version() : "");
   answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
+  if (const std::optional<pyapi::JobPlace> place = pyapi::NotedJobPlace())
+    answer.Set("rank", place->rank).Set("world_size", place->world_size);
   // For code in this process that found us here; see python/probing/_library.py.
   answer.Set("python_entry", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&probing_python)));
   return answer;

@@ -61,7 +61,7 @@ def all_code():
                 for code in fresh(frame.f_code):
                     yield code
             frame = frame.f_back
-    for thing in living([FUNCTION]):
+    for thing in living_of(FUNCTION):
         if thing.__globals__ is not globals():
             for code in fresh(thing.__code__):
                 yield code
@@ -102,7 +102,7 @@ def find_function(name):
     last = name.split(".")[-1]
     found = [code for code in all_code() if code.co_name == last and qualified(code).endswith(name)]
     if not found and "." in name:  # before 3.11 code does not know its class
-        found = [thing.__code__ for thing in living([FUNCTION]) if thing.__qualname__.endswith(name)]
+        found = [thing.__code__ for thing in living_of(FUNCTION) if thing.__qualname__.endswith(name)]
     if not found:
         raise Refused("no function %s is loaded in this process" % name)
     return found

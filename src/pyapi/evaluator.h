@@ -91,6 +91,8 @@ class Evaluator {
   void LoadHooks();
   bool BeginRunning();
   void DoWork();
+  static std::uint64_t BuildOfHelpers();
+  PyObject* CompileHelpers();
   bool PrepareHelpers();
   bool PrepareTalk();
   void CallEvaluate();

@@ -13,36 +13,39 @@
 namespace probing::pyapi {
 namespace {
 
-// Ends sessions and takes back what they put into the job. Our functions go with it.
-void CallLeave(const PythonApi& api, PyObject* helpers) {
-  PyObject* leave = api.PyDict_GetItemString(helpers, "leave");
-  PyObject* done = leave == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(leave, nullptr);
+// True when it says so.
+bool Call(const PythonApi& api, PyObject* helpers, const char* function) {
+  PyObject* callable = api.PyDict_GetItemString(helpers, function);
+  PyObject* done = callable == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(callable, nullptr);
+  const bool answer = done == api._Py_TrueStruct;
   if (done != nullptr) api.Py_DecRef(done);
   api.PyErr_Clear();
+  return answer;
 }
 
 }  // namespace
 
 Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  // Before the GIL is taken: gil.h says why. Where the main thread does not come to it, all but the library
+  // goes.
+  const Deadline patience = Deadline::AfterMs(timeout_ms / 2);
   if (!Abandon()) Interrupt();
   while (busy()) {
     (void)Collect();
     if (deadline.passed()) return Left::kThread;
     SleepUs(200);
   }
-  while (PendingCallOutstanding()) {
-    if (deadline.passed()) return Left::kThread;
-    SleepUs(200);
-  }
+  while (PendingCallOutstanding() && !patience.passed()) SleepUs(200);
+  const bool queued = PendingCallOutstanding();
   if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
   const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
   if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
   if (api_ == nullptr || nothing_there) {
     Recorder::Close(Recorder::Users::kNone);
-    return Left::kNothing;
+    return queued ? Left::kThread : Left::kNothing;
   }
-  if (!api_->Usable()) return FunctionsAlive() ? Left::kFunction : Left::kNothing;
+  if (!api_->Usable()) return FunctionsAlive() || queued ? Left::kFunction : Left::kNothing;
   auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
   if (!started.ok()) return Left::kThread;
   while (!released_.load()) {
@@ -50,6 +53,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
     SleepUs(200);
   }
   pthread_join(*started, nullptr);
+  if (queued) return Left::kThread;
   return function_left_ ? Left::kFunction : Left::kNothing;
 }
 
@@ -67,7 +71,8 @@ void* Evaluator::ReleaseThread(void* self) {
   auto* evaluator = static_cast<Evaluator*>(self);
   const PythonApi& api = *evaluator->api_;
   bool removed = false;
-  constexpr int kMostLooks = 2500;  // half a second
+  constexpr int kMostLooks = 2500;             // half a second
+  constexpr int kMostLooksForFunctions = 500;  // some are kept for good
   int looks = 0;
   while (!removed) {
     {
@@ -81,12 +86,18 @@ void* Evaluator::ReleaseThread(void* self) {
       if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
         LeaveBehind(api, evaluator->helpers_);
-        if (evaluator->talks_) CallLeave(api, evaluator->helpers_);
-        evaluator->talks_ = false;
+        // Ends sessions and takes back what they put into the job. Our functions go with it.
+        if (evaluator->talks_) Call(api, evaluator->helpers_, "leave");
         RemoveHeapFunctions(api, evaluator->helpers_);
+        // What a debugger put into the job may still run there: that goes when the job is done with it.
+        if (!evaluator->talks_ && Call(api, evaluator->helpers_, "rest"))
+          LeaveNamespace(api, BuildOfHelpers(), evaluator->helpers_);
+        evaluator->talks_ = false;
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }
+      // So does one that goes through hooks, and has one of ours in hand.
+      if (removed && FunctionsAlive() && ++looks < kMostLooksForFunctions) removed = false;
       if (removed) evaluator->CloseRecorder();
     }
     if (!removed) SleepUs(200);  // a thread of the job is inside of them

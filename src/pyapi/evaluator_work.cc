@@ -1,4 +1,7 @@
 // What the evaluator's thread does once it has the GIL.
+#include <array>
+#include <string_view>
+
 #include "pyapi/capture_source.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
@@ -9,12 +12,14 @@
 #include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
 #include "pyapi/instead_source.h"
+#include "pyapi/kinds_source.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/live_collectives_source.h"
 #include "pyapi/live_leaks_source.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
 #include "pyapi/live_torch_source.h"
+#include "pyapi/made_in_source.h"
 #include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
 #include "pyapi/session_source.h"
@@ -22,6 +27,12 @@
 
 namespace probing::pyapi {
 namespace {
+
+constexpr std::array<std::string_view, 14> kSources{kDescribeSource,        kCaptureSource,  kInsteadSource,
+                                                    kGuardSource,           kEvaluateSource, kHeapSource,
+                                                    kKindsSource,           kLiveSource,     kLiveTorchSource,
+                                                    kHoldersSource,         kMadeInSource,   kLiveLeaksSource,
+                                                    kLiveCollectivesSource, kSessionSource};
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
   char* text = nullptr;
@@ -68,20 +79,34 @@ void Evaluator::DoWork() {
   }
 }
 
-bool Evaluator::PrepareHelpers() {
-  if (helpers_ != nullptr) return true;
+// Sources of another build are another namespace, whatever its version says.
+std::uint64_t Evaluator::BuildOfHelpers() {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const std::string_view source : kSources) {
+    for (const char each : source) hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
+  }
+  return hash;
+}
+
+PyObject* Evaluator::CompileHelpers() {
   PyObject* names = api_->PyDict_New();
-  if (names == nullptr) return false;
+  if (names == nullptr) return nullptr;
   api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
   OfferLeftBehind(*api_, names);
-  for (const char* source : {kDescribeSource, kCaptureSource, kInsteadSource, kGuardSource, kEvaluateSource,
-                             kHeapSource, kLiveSource, kLiveTorchSource, kHoldersSource, kLiveLeaksSource,
-                             kLiveCollectivesSource, kSessionSource}) {
-    if (RunSource(*api_, source, names)) continue;
+  for (const std::string_view source : kSources) {
+    if (RunSource(*api_, source.data(), names)) continue;
     api_->PyErr_Clear();
     api_->Py_DecRef(names);
-    return false;
+    return nullptr;
   }
+  return names;
+}
+
+bool Evaluator::PrepareHelpers() {
+  if (helpers_ != nullptr) return true;
+  PyObject* names = TakeNamespace(*api_, BuildOfHelpers());
+  if (names == nullptr) names = CompileHelpers();
+  if (names == nullptr) return false;
   if (!AddHeapFunctions(*api_, names)) api_->PyErr_Clear();  // heap.py has others
   helpers_ = names;
   return true;
@@ -181,6 +206,7 @@ void Evaluator::MakeLiveTable() {
       api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
   PyObject* columns =
       api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
+  Hooks::LendCensus(*api_, helpers_);
   PyObject* rows = CallInterruptibly("live_rows", table, columns);
   result_.rows = EncodeLiveRows(*api_, *shape, rows);
   for (PyObject* object : {table, columns, rows}) {

@@ -3,8 +3,6 @@
 namespace probing::pyapi {
 namespace {
 
-Vectorcall plain = nullptr;
-
 // PyTypeObject begins with its head, a size, and tp_name, tp_basicsize, tp_itemsize, tp_dealloc; then
 // comes tp_vectorcall_offset, the same in all versions that have it.
 Vectorcall* PointerOf(const PythonApi& api, PyObject* function) {
@@ -39,7 +37,7 @@ bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* 
   Vectorcall* pointer = PointerOf(api, function);
   Vectorcall* known = PointerOf(api, untouched);
   if (pointer == nullptr || known == nullptr || *known == nullptr || *pointer != *known) return false;
-  plain = *known;
+  plain_vectorcall = *known;
   api.Py_IncRef(function);
   function_ = function;
   replacement_ = replacement;
@@ -50,11 +48,9 @@ bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* 
 void FunctionPatch::Remove(const PythonApi& api) {
   if (function_ == nullptr) return;
   Vectorcall* pointer = PointerOf(api, function_);
-  if (*pointer == replacement_) Store(api, function_, pointer, plain);
+  if (*pointer == replacement_) Store(api, function_, pointer, plain_vectorcall);
   api.Py_DecRef(function_);
   function_ = nullptr;
 }
-
-Vectorcall PlainVectorcall() { return plain; }
 
 }  // namespace probing::pyapi

@@ -36,6 +36,6 @@ class FunctionPatch {
 };
 
 // What a Python function's pointer is unless somebody changed it. REQUIRES: a patch was installed.
-Vectorcall PlainVectorcall();
+inline Vectorcall plain_vectorcall = nullptr;
 
 }  // namespace probing::pyapi

@@ -1,5 +1,6 @@
 #include "pyapi/gil.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -8,6 +9,10 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <string_view>
+
+#include "pyapi/recorder.h"
 
 namespace probing::pyapi {
 namespace {
@@ -44,6 +49,29 @@ bool QueueIsClosed(const PythonApi& api) {
   constexpr std::size_t kFinishing = 600;  // _PyRuntimeState.ceval.pending.finishing on x86-64
   if (api._PyRuntime == nullptr || api.VersionNumber() != kVersion) return false;
   return *reinterpret_cast<const volatile int*>(api._PyRuntime + kFinishing) == 1;
+}
+
+// Whether the main thread is on a CPU, or wants to be. One that sleeps comes to no pending call, and one that
+// is queued cannot be taken back: our code would have to stay mapped for as long as it sleeps.
+bool MainThreadRuns() {
+  bool runs = true;  // who knows
+  // No child of the job's may be born with our descriptor.
+  Recorder::WithoutForks(
+      [](void* answer) {
+        std::array<char, 64> path;
+        std::snprintf(path.data(), path.size(), "/proc/self/task/%d/stat", static_cast<int>(getpid()));
+        const int fd = open(path.data(), O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return;
+        std::array<char, 128> text;
+        const ssize_t size = read(fd, text.data(), text.size());
+        close(fd);
+        const std::string_view stat(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+        const std::size_t name_end = stat.rfind(')');
+        if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return;
+        *static_cast<bool*>(answer) = stat[name_end + 2] == 'R';
+      },
+      &runs);
+  return runs;
 }
 
 void Queue(const PythonApi& api, int (*function)(void*)) {
@@ -117,7 +145,7 @@ Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
   inside.fetch_add(1);
   if (!EnsureThereIsAGil(api) || closing.load() || !api.Usable()) return;
   waiting.fetch_add(1);
-  if (manner == Manner::kSoon) Queue(api, &YieldGil);
+  if (manner == Manner::kSoon && MainThreadRuns()) Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
   taken_ = true;
   LearnBreaker(api);

@@ -3,7 +3,8 @@
 // PyGILState_Ensure waits a switch interval (5 ms) when a thread runs Python code. So a pending
 // call is queued as well: the main thread runs it at its next bytecode and all it does is to let
 // the GIL go for a moment. Whichever way is faster wins; the evaluation itself always runs on a
-// thread of ours, never on the job's stack.
+// thread of ours, never on the job's stack. While the main thread sleeps nothing is queued: the GIL is free,
+// or a pending call would not free it.
 #pragma once
 
 #include <cstdint>

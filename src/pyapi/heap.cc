@@ -2,7 +2,7 @@
 
 #include <array>
 #include <functional>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,17 +32,24 @@ class Reference {
 
 using Found = std::vector<PyObject*>;  // references of ours
 
+// A list as all Pythons with a GIL have it. PySequence_GetItem() for each of some 100,000 objects would take
+// as long as everything else here.
+struct List {
+  std::ptrdiff_t references;
+  PyObject* type;
+  std::ptrdiff_t size;
+  PyObject** items;
+};
+
 // Calls each(object) for what is in a list; those for which it is true go into `found`.
-void Sort(PyObject* list, const std::function<bool(PyObject*)>& each, Found* found) {
-  const std::ptrdiff_t size = python->PySequence_Size(list);
-  for (std::ptrdiff_t i = 0; i < size; ++i) {
-    PyObject* object = python->PySequence_GetItem(list, i);
-    if (object == nullptr) return python->PyErr_Clear();
-    if (each(object)) {
-      found->push_back(object);
-    } else {
-      python->Py_DecRef(object);
-    }
+template <typename Each>
+void Sort(PyObject* list, const Each& each, Found* found) {
+  if (python->TypeOf(list) != python->PyList_Type) return;
+  const auto& known = *reinterpret_cast<const List*>(list);
+  for (std::ptrdiff_t i = 0; i < known.size; ++i) {
+    if (!each(known.items[i])) continue;
+    python->Py_IncRef(known.items[i]);
+    found->push_back(known.items[i]);
   }
 }
 
@@ -65,12 +72,9 @@ PyObject* ListOf(Found& found) {
 
 PyObject* Pick(PyObject*, PyObject* arguments) {
   PyObject* get = python->PyTuple_GetItem(arguments, 0);
-  PyObject* classes = get == nullptr ? nullptr : python->PyTuple_GetItem(arguments, 1);
-  if (classes == nullptr) return nullptr;
-  Found wanted;
-  Sort(classes, [](PyObject*) { return true; }, &wanted);
-  const std::unordered_set<const PyObject*> types(wanted.begin(), wanted.end());
-  GiveBack(wanted);  // the caller's list has them
+  PyObject* base = get == nullptr ? nullptr : python->PyTuple_GetItem(arguments, 1);
+  if (base == nullptr) return nullptr;
+  std::unordered_map<const PyObject*, bool> wanted;  // what is known of a class; asking runs no Python code
   Found found;
   {
     const Reference all(python->PyObject_CallFunctionObjArgs(get, nullptr));
@@ -78,8 +82,10 @@ PyObject* Pick(PyObject*, PyObject* arguments) {
     Sort(
         all.get(),
         [&](PyObject* object) {
-          const PyObject* type = python->TypeOf(object);
-          return type != python->PyTuple_Type && types.contains(type);
+          PyObject* type = python->TypeOf(object);
+          const auto [known, is_new] = wanted.try_emplace(type, false);
+          if (is_new) known->second = python->PyType_IsSubtype(type, base) != 0;
+          return known->second;
         },
         &found);
   }

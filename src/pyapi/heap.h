@@ -1,9 +1,10 @@
 // What heap.py gets of us: looks at all objects of the interpreter that end within one call.
 //
-//   pick(get, classes) -> list        of what get() returns, the objects of exactly these classes
-//   pick_referrers(get, objects) -> list    get(*objects) without tuples, and the same of the tuples in it
+//   pick(get, base) -> list     of what get() returns, the objects of a class and of those made from it
+//   pick_referrers(get, objects) -> list     get(*objects) without tuples, and the same of the tuples in it
 //
-// Neither returns a tuple, and nothing else of what was found is held when they return: heap.py says why.
+// Neither returns a tuple (nobody asks for that class), and nothing else of what was found is held when they
+// return: heap.py says why.
 // Not where there is no GIL, which it is all about.
 #pragma once
 

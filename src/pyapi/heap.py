@@ -14,24 +14,19 @@ def types_alive():
     return map(type, chain.from_iterable(islice(iter(gc.get_objects, None), 1)))
 
 
-def pick(get, classes):
+def pick(get, base):
     """Where there is no GIL, this is not replaced."""
-    return [one for one in get() if type(one) in classes and type(one) is not tuple]
+    return [one for one in get() if issubclass(type(one), base)]
 
 
 def pick_referrers(get, objects):
     return [one for one in get(*objects) if type(one) is not tuple]
 
 
-def living(classes):
-    """The objects of exactly these classes."""
-    return pick(gc.get_objects, classes)
-
-
 def living_of(kind):
     """The objects of a class and of those that are made from it. Their classes are asked, not they: some
     of them pretend."""
-    return living([one for one in set(types_alive()) if issubclass(one, kind)])
+    return pick(gc.get_objects, kind)
 
 
 def referrers(objects):

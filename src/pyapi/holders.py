@@ -8,7 +8,8 @@ import gc
 import sys
 
 MOST_LINKS = 6
-MOST_OF_A_CROWD = 2000  # of many objects of a kind, so many stand for all
+MOST_OF_A_CROWD = 100  # objects of a kind that stand for all: each is compared with every reference there is
+looked_at = []  # census.py's own when there is one
 FUNCTION = 1  # of co_flags: local variables are copied when they are asked for
 
 
@@ -21,16 +22,29 @@ def is_ours(holder):
 def variable_of(wanted):
     """The running function and the variable in it that is this object, as text; None when there is none.
     The outermost of several: who called handed it on."""
-    found = None
-    for frame in list(sys._current_frames().values()):
-        while frame is not None:
-            name = name_in_frame(frame, wanted) if frame.f_globals is not globals() else None
+    found, frames, frame = None, frames_of_all(), None
+    try:
+        for frame in frames:
+            name = name_in_frame(frame, wanted)
             if name is not None:
                 code = frame.f_code
                 place = code.co_name, code.co_filename.rpartition("/")[2], frame.f_lineno
                 found = "%s in %s() at %s:%d" % ((name,) + place)
+        return found
+    finally:
+        del frames[:], frame
+
+
+def frames_of_all():
+    """Of all threads, innermost first, without ours. A function that returns while we look has no caller any
+    more: first they are gathered, which is quick, then they may be looked at."""
+    gathered = []
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_globals is not globals():
+                gathered.append(frame)
             frame = frame.f_back
-    return found
+    return gathered
 
 
 def name_in_frame(frame, wanted):
@@ -99,7 +113,7 @@ def who_holds_most(crowd, seen):
 
 def chain_of(objects):
     """As in "list of 512 ← history in train() at train.py:42"."""
-    crowd, links, seen = objects[-MOST_OF_A_CROWD:], [], {id(objects), id(counts_kept)}
+    crowd, links, seen = objects[-MOST_OF_A_CROWD:], [], {id(objects), id(counts_kept), id(looked_at)}
     for _ in range(MOST_LINKS):
         variable = variable_of(crowd[0]) if len(crowd) == 1 else None
         if variable is not None:

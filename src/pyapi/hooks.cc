@@ -8,12 +8,17 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "pyapi/census_source.h"
 #include "pyapi/collectives_source.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/exprs_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
+#include "pyapi/heap.h"
+#include "pyapi/heap_source.h"
 #include "pyapi/hooks_source.h"
+#include "pyapi/job_place.h"
+#include "pyapi/kinds_source.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
 #include "pyapi/nonfinite_source.h"
@@ -147,8 +152,9 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 // it is done part by part: each begins with a line like this.
 constexpr std::string_view kNextPart = "\n# ── ";
 
-constexpr std::array<std::string_view, 6> kSources{kHooksSource, kExprsSource,     kCollectivesSource,
-                                                   kSavesSource, kNonfiniteSource, kTorchSource};
+constexpr std::array<std::string_view, 9> kSources{kHooksSource,     kExprsSource,  kCollectivesSource,
+                                                   kSavesSource,     kHeapSource,   kKindsSource,
+                                                   kNonfiniteSource, kCensusSource, kTorchSource};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it
@@ -175,6 +181,7 @@ bool LoadPart(const PythonApi& api) {
     }
   }
   const bool complete = good && source == kSources.size();
+  if (complete && !AddHeapFunctions(api, loading)) api.PyErr_Clear();  // heap.py has others
   if (good && !complete) return true;
   PyObject* made = std::exchange(loading, nullptr);
   if (complete) {
@@ -253,6 +260,17 @@ void Hooks::WriteMemory(const PythonApi& api) {
   if (!mine || names == nullptr) return;
   PyObject* counts = api.PyDict_GetItemString(names, "memory_counts");
   if (counts != nullptr) WriteMemoryRow(api, counts);
+  PyObject* place = api.PyDict_GetItemString(names, "place_in_job");
+  if (place != nullptr) NoteJobPlace(api, place);
+}
+
+void Hooks::LendCensus(const PythonApi& api, PyObject* dict) {
+  const OneAtATime mine;
+  if (!mine || names == nullptr) return;
+  for (const char* name : {"census_kept", "birthplaces", "looked_at"}) {
+    PyObject* kept = api.PyDict_GetItemString(names, name);
+    if (kept == nullptr || api.PyDict_SetItemString(dict, name, kept) != 0) api.PyErr_Clear();
+  }
 }
 
 bool Hooks::Run(const std::string& words) { return running.load() == HashOf(words); }
@@ -262,6 +280,7 @@ void Hooks::InForkedChild() {
   loading = nullptr;  // our thread may have been in the middle of it
   Overhead::Reset();
   ForgetTorchInForkedChild();
+  ForgetJobPlaceInForkedChild();
   ForgetGilInForkedChild();
 }
 

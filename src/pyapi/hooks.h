@@ -33,6 +33,9 @@ class Hooks {
   // Adds a row to python.memory. Cheap: what would take long is NULL.
   static void WriteMemory(const PythonApi& api);
 
+  // Puts what census.py knows into a dict, for live_leaks.py.
+  static void LendCensus(const PythonApi& api, PyObject* dict);
+
   // Whether exactly these parts run. Any thread.
   static bool Run(const std::string& words);
 

@@ -286,7 +286,8 @@ def memory_of_gpus():
 
 
 def memory_counts():
-    """(blocks, gen0, gen1, gen2, objects, gpu_allocated, gpu_reserved); None for what is not known."""
+    """(blocks, gen0, gen1, gen2, objects, tensors, their bytes, gpu_allocated, gpu_reserved); None for what
+    is not known: of tensors what the last census says."""
     if "memory" not in running:
         return None
     blocks = sys.getallocatedblocks() or None  # 0 when another allocator is in use
@@ -297,7 +298,19 @@ def memory_counts():
         allocated, reserved = memory_of_gpus()
     except Exception:
         allocated, reserved = None, None
-    return (blocks,) + gc.get_count() + (objects, allocated, reserved)
+    return (blocks,) + gc.get_count() + (objects,) + tensors_counted() + (allocated, reserved)
+
+
+def place_in_job():
+    """(rank, world size) as torch.distributed has them; None while the job has not set it up. Nothing is
+    imported, and no other rank is asked."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+    except Exception:
+        pass
+    return None
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────

@@ -3,9 +3,9 @@
 #include <bit>
 
 #include "pyapi/cells.h"
-#include "pyapi/columns.h"
 #include "table/registry.h"
 #include "table/rows.h"
+#include "table/stored.h"
 
 namespace probing::pyapi {
 namespace {
@@ -59,7 +59,7 @@ Result<std::vector<ring::Column>> FindLiveTable(const std::string& name,
       std::vector<ring::Column> shape;
       for (const std::string& wanted : columns) {
         for (const table::Column& column : declared.columns) {
-          if (column.name == wanted) shape.push_back(InRing(column));
+          if (column.name == wanted) shape.push_back(table::InRing(column));
         }
       }
       if (shape.size() == columns.size()) return shape;
@@ -79,7 +79,7 @@ Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring:
                  ""};
   }
   std::vector<table::Type> types;
-  for (const ring::Column& column : columns) types.push_back(Declared(column.type));
+  for (const ring::Column& column : columns) types.push_back(table::FromRing(column.type));
   table::Rows made(std::move(types));
   const std::ptrdiff_t count = api.PySequence_Size(rows);
   for (std::ptrdiff_t i = 0; i < count; ++i) {

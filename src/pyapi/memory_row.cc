@@ -11,13 +11,10 @@
 namespace probing::pyapi {
 namespace {
 
-// Columns of python.memory in their order: what the kernel says, then what memory_counts() returns, with
-// the tensors in between.
+// Columns of python.memory in their order: what the kernel says, then what memory_counts() returns.
 constexpr std::size_t kKernelColumns = 3;
-constexpr std::size_t kCounts = 7;
-constexpr std::size_t kBeforeTensors = 5;  // blocks, three generations, objects
-constexpr std::size_t kTensorColumns = 2;  // NULL: finding tensors means looking at every object
-constexpr std::size_t kColumns = 1 + kKernelColumns + kCounts + kTensorColumns;
+constexpr std::size_t kCounts = 9;
+constexpr std::size_t kColumns = 1 + kKernelColumns + kCounts;
 
 struct Statm {
   unsigned long long size = 0, resident = 0, shared = 0;  // pages
@@ -65,7 +62,7 @@ void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
       row[3] = Bytes(statm.resident - statm.shared);
     }
     for (std::size_t i = 0; i < kCounts; ++i) {
-      row[1 + kKernelColumns + i + (i < kBeforeTensors ? 0 : kTensorColumns)] = IntegerAt(api, tuple, i);
+      row[1 + kKernelColumns + i] = IntegerAt(api, tuple, i);
     }
     (*table)->Write(row.data(), kColumns);
   }

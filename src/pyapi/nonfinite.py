@@ -5,7 +5,6 @@
 #
 # Numbers on a GPU are counted there and fetched when that is done, by the calls of later modules; nothing
 # waits for it.
-MOST_SEARCHED = 8  # values of a tuple or dict, for tensors
 MOST_WAITING = 64  # counts that a GPU has not come to
 MOST_SEEN = 10000  # places: more are not written down
 
@@ -23,7 +22,7 @@ class Nonfinite(object):
             return
         if key[1] not in module_refs:
             name_modules(module, module)
-        for tensor in self.tensors_in(result):
+        for tensor in tensors_in(self.torch, result):
             self.look(key, tensor, type(module).__name__)
 
     def on_gradients(self, optimizer):
@@ -35,16 +34,6 @@ class Nonfinite(object):
                 key = ("gradient", id(parameter))
                 if parameter.grad is not None and key not in self.seen:
                     self.look(key, parameter.grad, None)
-
-    def tensors_in(self, value):
-        own = (self.torch.Tensor, self.torch.nn.Parameter)  # no subclass: a FakeTensor has no numbers
-        if type(value) in own:
-            return [value]
-        if isinstance(value, dict):
-            value = list(value.values())
-        if not isinstance(value, (list, tuple)):
-            return []
-        return [one for one in value[:MOST_SEARCHED] if type(one) in own]
 
     def look(self, key, tensor, kind):
         torch = self.torch

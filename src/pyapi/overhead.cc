@@ -16,7 +16,8 @@ struct Counters {
 };
 std::array<Counters, kParts> counters;
 
-constexpr std::array<std::string_view, kParts> kNames{"evaluations", "live", "hooks", "memory", "gc", "rows"};
+constexpr std::array<std::string_view, kParts> kNames{"evaluations", "live", "hooks", "memory",
+                                                      "gc",          "rows", "torch"};
 
 Counters& CountersOf(Part part) { return counters[static_cast<std::size_t>(part)]; }
 

@@ -19,8 +19,9 @@ enum class Part : std::uint8_t {
   kMemory,       // rows of python.memory, with the GIL
   kGc,           // inside of the job's garbage collections
   kRows,         // rows that the job's own code appends
+  kTorch,        // tracing of PyTorch, step by step (python.torch_steps.overhead)
 };
-inline constexpr std::size_t kParts = 6;
+inline constexpr std::size_t kParts = 7;
 
 struct Cost {
   std::int64_t calls = 0;

@@ -106,6 +106,7 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyTuple_GetItem);
   PROBING_REQUIRED(PyErr_Clear);
   PROBING_REQUIRED(Py_DecRef);
+  PROBING_REQUIRED(PyObject_GC_UnTrack);
   PROBING_REQUIRED(PyExc_KeyboardInterrupt);
   PROBING_REQUIRED(PyCFunction_NewEx);
   PROBING_REQUIRED(PyCapsule_New);
@@ -131,6 +132,7 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyImport_GetModuleDict);
   PROBING_REQUIRED(PyDict_Clear);
   PROBING_REQUIRED(PyObject_GetAttr);
+  PROBING_REQUIRED(PyObject_SetAttr);
   PROBING_REQUIRED(PyObject_CallMethodObjArgs);
   PROBING_REQUIRED(PyUnicode_InternFromString);
   PROBING_REQUIRED(PySequence_Tuple);

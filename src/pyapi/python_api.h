@@ -45,6 +45,7 @@ struct PythonApi {
   PyObject* (*PyTuple_GetItem)(PyObject* tuple, std::ptrdiff_t index);
   void (*PyErr_Clear)();
   void (*Py_DecRef)(PyObject* object);
+  void (*PyObject_GC_UnTrack)(void* object);
   PyObject** PyExc_KeyboardInterrupt;
 
   // For tables: making functions, reading values, raising errors.
@@ -72,6 +73,7 @@ struct PythonApi {
   PyObject* (*PyImport_GetModuleDict)();                                      // borrowed
   void (*PyDict_Clear)(PyObject* dict);
   PyObject* (*PyObject_GetAttr)(PyObject* object, PyObject* name);
+  int (*PyObject_SetAttr)(PyObject* object, PyObject* name, PyObject* value);
   PyObject* (*PyObject_CallMethodObjArgs)(PyObject* object, PyObject* name, ...);
   PyObject* (*PyUnicode_InternFromString)(const char* text);
   PyObject* (*PySequence_Tuple)(PyObject* sequence);

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "pyapi/columns.h"
 #include "table/registry.h"
+#include "table/stored.h"
 
 namespace probing::pyapi {
 namespace {
@@ -43,7 +43,7 @@ std::vector<ring::Column> DeclaredColumns(std::string_view name) {
   for (const auto list : {table::PythonTables(), table::TorchTables()}) {
     for (const table::Table& declared : list) {
       if (declared.name != name) continue;
-      for (const table::Column& column : declared.columns) columns.push_back(InRing(column));
+      for (const table::Column& column : declared.columns) columns.push_back(table::InRing(column));
     }
   }
   return columns;

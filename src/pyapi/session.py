@@ -291,6 +291,15 @@ def leave():
         names.pop(name, None)
 
 
+def rest():
+    """Before the probe goes: whether all this must wait for the next one, with nothing of the job's in it.
+
+    A job that collects gets it back by itself. One that never does would grow with every visit."""
+    del counts_kept[:]
+    globals().update(census_kept=[], birthplaces={}, looked_at=[])
+    return not (gc.isenabled() or sessions or undos or leaving)
+
+
 OUR_FUNCTIONS = (
     "table tid active store_local trace_thread lease_age_ms note_stop emit".split()
     + "set_when_due gate_slot make_line_gate make_hit_gate".split()

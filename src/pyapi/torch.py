@@ -16,6 +16,7 @@ def read_spec(spec):
     """The setting's text, which was checked, as a dict: {"mode": "on", "rate": 0.05, "exprs": […], …}."""
     items = spec.split(",")
     options = {"mode": items[0], "rate": "0.05", "backward": "on", "collectives": "on", "nan": "off"}
+    options["census"] = "off"
     key = None
     for item in items[1:]:
         if "=" in item:
@@ -84,6 +85,8 @@ def name_modules(root, module):
 def on_sampled():
     """A step begins that is traced in full. Tells whether there is a GPU to ask."""
     walked.clear()
+    for census in censuses:
+        census.step_begins()
     cuda = getattr(torch_running[0], "cuda", None)
     return cuda is not None and cuda.is_initialized()
 
@@ -103,6 +106,28 @@ def first_step(optimizer):
             return None
         return int(step)
     return None
+
+
+def both(first, second):
+    """One function that calls two, of which each may be None, and returns what the second one does."""
+    if first is None or second is None:
+        return second if first is None else first
+
+    def call(*args):
+        first(*args)
+        return second(*args)
+
+    return call
+
+
+def make_carrier(torch):
+    """An empty tensor for torch_nodes.h. Where the job changes what making a tensor means, there is none."""
+    try:
+        with torch._C.DisableTorchFunction():
+            carrier = torch.empty(0, device="cpu")
+    except Exception:
+        return None
+    return carrier if type(carrier) is torch.Tensor else None
 
 
 # ── hanging it in ────────────────────────────────────────────────────────────────────────────
@@ -171,10 +196,12 @@ def start_torch(torch):
     if modules is None or optimizers is None:
         return False
     cuda, parameter = getattr(torch, "cuda", None), getattr(torch.nn, "Parameter", None)
+    check_output, check_gradients = start_nonfinite(torch, options["nan"])
+    note_output, take_census = start_census(torch, options["census"], options["max_overhead"])
     functions = (
         name_modules,
         on_sampled,
-        start_exprs(options.get("exprs", [])),
+        both(start_exprs(options.get("exprs", [])), take_census),
         first_step,
         getattr(torch, "is_grad_enabled", None),
         torch.Tensor,
@@ -182,7 +209,10 @@ def start_torch(torch):
         (lambda new=cuda.Event: new(enable_timing=True)) if cuda is not None else None,
         getattr(cuda, "is_current_stream_capturing", None),
         gpu_memory,
-    ) + start_nonfinite(torch, options["nan"])
+        both(check_output, note_output),
+        check_gradients,
+        make_carrier(torch),
+    )
     torch_running.append(torch)
     started = torch_start(
         float(options["rate"]),
@@ -193,11 +223,15 @@ def start_torch(torch):
     )
     if not started:
         del torch_running[:]
+        stop_census()
         return False
     if not hook_optimizers(optimizers):
         torch_says("this torch has no hooks for optimizers: only probing.step() tells what a step is")
     if expr_state.get("needs_monitor"):
-        torch_says("exprs at a line need sys.monitoring, of Python 3.12, and a place in it; name a function")
+        torch_says(
+            "exprs at a line need sys.monitoring, of Python 3.12, and a place in it; name a function,"
+            " or use `probing debug log FILE:LINE 'EXPRESSION'`, which fills python.logpoints"
+        )
     around_backward(torch.autograd)
     if not torch_around("call", vars(modules.Module)["__call__"], read_spec):
         torch_says("somebody has replaced nn.Module.__call__: modules are not traced")
@@ -218,6 +252,7 @@ def stop_torch():
     stop_exprs()
     stop_collectives()
     stop_saves()
+    stop_census()
     module_refs.clear()
     walked.clear()
 

@@ -21,41 +21,50 @@ bool forked = false;
 FunctionPatch module_call;
 FunctionPatch next_batch;
 
-// nn.Module.__call__(module, …). A hot path: without a step that is traced in full it counts how deep
-// it is, and reads the clock in outermost calls only.
-PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
-                       PyObject* keywords) {
-  const Vectorcall go_on = PlainVectorcall();
+// A call that is not within another one, or one of a step that is traced in full.
+PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
+                          PyObject* keywords) {
   const std::size_t count = count_and_flag & kCountMask;
   TorchTracer& tracer = TheTorchTracer();
   TracedThread* thread = tracer.running() && count > 0 && !forked ? threads.Current() : nullptr;
+  // Calls within another one are covered by that one: our code has to stay as long as it is under way.
+  const bool outermost = thread == nullptr || !thread->inside;
+  inside += outermost ? 1 : 0;
   if (thread == nullptr) {
-    ++inside;
-    PyObject* result = go_on(function, arguments, count_and_flag, keywords);
+    PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
     --inside;
     return result;
   }
-  ++inside;
-  const bool outermost = thread->depth++ == 0;
   std::int64_t begin_ns = 0;
   if (outermost) {
+    thread->inside = true;
     begin_ns = MonotonicNs();
     tracer.OutermostBegins(*thread, arguments[0], begin_ns);
   }
   const std::int32_t index = tracer.sampling() ? tracer.CallBegins(*thread, arguments, count) : -1;
   const std::uint64_t generation = tracer.generation();
-  PyObject* result = go_on(function, arguments, count_and_flag, keywords);
+  PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
   if (tracer.generation() == generation) {
-    if (index >= 0 && tracer.generation() == generation)
-      tracer.CallEnded(*thread, index, arguments, count, result);
+    if (index >= 0) tracer.CallEnded(*thread, index, arguments, count, result);
     if (outermost && tracer.generation() == generation) tracer.OutermostEnded(*thread, begin_ns);
     if (result != nullptr && (index >= 0 || outermost) && tracer.looks_at_outputs()) {
       tracer.LookAtOutput(arguments[0], result);
     }
   }
-  --thread->depth;
-  --inside;
+  if (outermost) {
+    thread->inside = false;
+    --inside;
+  }
   return result;
+}
+
+// nn.Module.__call__(module, …). A hot path: within another call, in a step that is not traced in full, it
+// looks and goes on, by a jump, so that nothing of ours is on the stack.
+PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
+                       PyObject* keywords) {
+  const bool passes = !TorchTracer::sampling() && threads.Inside();
+  const Vectorcall go_on = passes ? plain_vectorcall : &TraceModuleCall;
+  return go_on(function, arguments, count_and_flag, keywords);
 }
 
 // The __next__ of a data loader's iterator.
@@ -63,7 +72,7 @@ PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_
                       PyObject* keywords) {
   ++inside;
   const std::int64_t begin_ns = MonotonicNs();
-  PyObject* result = PlainVectorcall()(function, arguments, count_and_flag, keywords);
+  PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
   TorchTracer& tracer = TheTorchTracer();
   if (tracer.running() && !forked) tracer.DataWaited(MonotonicNs() - begin_ns);
   --inside;

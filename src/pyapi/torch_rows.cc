@@ -36,8 +36,10 @@ void TorchRows::UseGpuTimes(SampledStep& step) const {
     if (milliseconds >= 0) *ns = step.base_ns + static_cast<std::int64_t>(milliseconds * 1e6);
   };
   for (TorchCall& call : step.calls) {
-    at(call.begin_event, &call.begin_ns);
-    at(call.end_event, &call.end_ns);
+    if (call.gpu < 0) continue;
+    const GpuCall& gpu = step.gpu_calls[static_cast<std::size_t>(call.gpu)];
+    at(gpu.begin_event, &call.begin_ns);
+    at(gpu.end_event, &call.end_ns);
   }
   for (std::size_t i = 0; i < step.moments.size(); ++i) at(step.moment_events[i], &step.moments[i].at_ns);
 }
@@ -68,9 +70,10 @@ void TorchRows::WriteCalls(SampledStep& step) {
 }
 
 void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& row) {
-  const std::string device = row.call.gpu < 0 ? "cpu" : "cuda:" + std::to_string(row.call.gpu);
+  const GpuCall* gpu = row.call.gpu < 0 ? nullptr : &step.gpu_calls[static_cast<std::size_t>(row.call.gpu)];
+  const std::string device = gpu == nullptr ? "cpu" : "cuda:" + std::to_string(gpu->gpu);
   const bool backward = row.stage == "backward";  // what was free then is not known
-  const GpuMemory memory = backward ? GpuMemory() : row.call.memory;
+  const GpuMemory memory = backward || gpu == nullptr ? GpuMemory() : gpu->memory;
   const Cell cells[] = {
       Cell::Timestamp(step.begin_wall_ns + row.begin_ns - step.begin_ns),
       Cell::Int(step.number),

@@ -24,18 +24,23 @@ struct GpuMemory {
   double cached = kUnknown;
 };
 
-// One call of a module, or of an optimizer.
+// What is known of a call on a GPU.
+struct GpuCall {
+  std::int32_t gpu = -1;            // its number
+  PyObject* begin_event = nullptr;  // references of ours
+  PyObject* end_event = nullptr;
+  GpuMemory memory;
+};
+
+// One call of a module, or of an optimizer. Small, since thousands are noted in a step.
 struct TorchCall {
   const ModuleName* name = nullptr;
-  bool optimizer = false;
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
   CallRange range;
-  std::int32_t outer = -1;          // the call it was made in
-  std::int32_t gpu = -1;            // its number; −1: on the CPU
-  PyObject* begin_event = nullptr;  // on the GPU; references of ours
-  PyObject* end_event = nullptr;
-  GpuMemory memory;
+  std::int32_t outer = -1;  // the call it was made in
+  std::int32_t gpu = -1;    // in SampledStep::gpu_calls; −1: on the CPU
+  bool optimizer = false;
 };
 
 // A step that is traced in full.
@@ -44,6 +49,7 @@ struct SampledStep {
   std::int64_t begin_ns = 0;
   std::int64_t begin_wall_ns = 0;
   std::vector<TorchCall> calls;
+  std::vector<GpuCall> gpu_calls;
   std::vector<BackwardMoment> moments;
   std::vector<PyObject*> moment_events;  // empty, or one for each moment (null on the CPU)
   PyObject* base_event = nullptr;        // the others' times are counted from this one
@@ -60,6 +66,7 @@ struct StepTimes {
   std::int64_t backward_ns = 0;
   std::int64_t optimizer_ns = 0;
   std::int64_t overhead_ns = 0;
+  std::int64_t bounded_ns = 0;  // of the overhead, what has a bound of its own
 };
 
 }  // namespace probing::pyapi

@@ -1,8 +1,6 @@
 // Threads of the job that call modules, and how deep they are in them.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <cstdint>
 
@@ -11,9 +9,8 @@
 namespace probing::pyapi {
 
 struct TracedThread {
-  pthread_t id{};
-  bool used = false;
-  std::uint32_t depth = 0;       // calls of modules that are under way
+  const void* id = nullptr;      // null: not used
+  bool inside = false;           // a call of a module is under way
   std::int32_t top = -1;         // the innermost one that is noted, of this generation
   std::uint64_t generation = 0;  // of top
   PyObject* root = nullptr;      // the outermost one; alive, since it is being called
@@ -23,23 +20,25 @@ struct TracedThread {
 // call, and outlives an unloaded library badly.
 class TracedThreads {
  public:
+  // Whether the current thread is within a call of a module, as far as one look can tell.
+  bool Inside() const { return last_->id == __builtin_thread_pointer() && last_->inside; }
+
   // Null when there are too many.
   TracedThread* Current() {
-    const pthread_t self = pthread_self();
-    if (last_->used && pthread_equal(last_->id, self) != 0) return last_;
-    return Find(self);
+    const void* self = __builtin_thread_pointer();  // different for every thread, without a call
+    return last_->id == self ? last_ : Find(self);
   }
 
  private:
-  TracedThread* Find(pthread_t self) {
+  TracedThread* Find(const void* self) {
     TracedThread* free = nullptr;
     for (TracedThread& thread : threads_) {
-      if (thread.used && pthread_equal(thread.id, self) != 0) return last_ = &thread;
+      if (thread.id == self) return last_ = &thread;
       // Not last_: the thread that trains mostly is that one, and comes back.
-      if (free == nullptr && thread.depth == 0 && &thread != last_) free = &thread;
+      if (free == nullptr && !thread.inside && &thread != last_) free = &thread;
     }
     if (free == nullptr) return nullptr;
-    *free = {.id = self, .used = true};
+    *free = {.id = self};
     return last_ = free;
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "pyapi/events.h"
+#include "pyapi/overhead.h"
 #include "pyapi/torch_rows.h"
 
 namespace probing::pyapi {
@@ -46,13 +47,15 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
       &objects_.name_modules, &objects_.on_sampled, &objects_.on_step,   &objects_.first_step,
       &objects_.grad_enabled, &objects_.tensor,     &objects_.parameter, &objects_.new_event,
       &objects_.capturing,    &objects_.gpu_memory, &objects_.on_output, &objects_.on_gradients,
+      &objects_.carrier,
   };
   for (std::size_t i = 0; i < kObjects; ++i) {
     *own[i] = objects[i] == api._Py_NoneStruct ? nullptr : objects[i];
     if (*own[i] != nullptr) api.Py_IncRef(*own[i]);
   }
-  grad_fn_ = api.PyUnicode_InternFromString("grad_fn");
-  register_prehook_ = api.PyUnicode_InternFromString("register_prehook");
+  // Nobody who looks at all objects is to find a tensor of ours.
+  if (objects_.carrier != nullptr) api.PyObject_GC_UnTrack(objects_.carrier);
+  nodes_.Use(api, objects_.carrier, &generation_);
   gpu_.Use(api, objects_.new_event, objects_.capturing);
   turns_ = {};
   rate_ = RateKeeper(options.modules ? options.rate : 0, options.max_overhead);
@@ -77,21 +80,22 @@ void TorchTracer::Stop() {
   running_ = sampling_ = false;
   ++generation_;
   // What is dropped may run code of the job, which must find us finished: first everything is taken.
-  std::vector<PyObject*> gone = std::exchange(hooks_, {});
+  std::vector<PyObject*> gone;
+  nodes_.Clear(&gone);
+  last_output_ = {};
   for (PyObject* object :
-       {std::exchange(grad_fn_, nullptr), std::exchange(register_prehook_, nullptr), objects_.name_modules,
-        objects_.on_sampled, objects_.on_step, objects_.first_step, objects_.grad_enabled, objects_.tensor,
-        objects_.parameter, objects_.new_event, objects_.capturing, objects_.gpu_memory, objects_.on_output,
-        objects_.on_gradients}) {
+       {objects_.name_modules, objects_.on_sampled, objects_.on_step, objects_.first_step,
+        objects_.grad_enabled, objects_.tensor, objects_.parameter, objects_.new_event, objects_.capturing,
+        objects_.gpu_memory, objects_.on_output, objects_.on_gradients, objects_.carrier}) {
     if (object != nullptr) gone.push_back(object);
   }
   objects_ = {};
-  RemoveHandles();
   Release(sampled_);
   for (SampledStep& step : pending_) Release(step);
   pending_.clear();
   gpu_.Clear();
   names_.clear();
+  expected_.clear();
   all_names_.clear();
   for (PyObject* object : gone) api_->Py_DecRef(object);
 }
@@ -132,17 +136,23 @@ void TorchTracer::AddName(PyObject* module, const std::string& path, const std::
 // ── where a step begins and ends ──
 
 void TorchTracer::EndStep(std::int64_t now_ns, std::optional<std::int64_t> next) {
+  std::int64_t bounded_ns = 0;
   if (PyObject* number = objects_.on_step == nullptr ? nullptr : api_->PyLong_FromLongLong(step_)) {
-    if (PyObject* done = Ask(objects_.on_step, number)) api_->Py_DecRef(done);
+    if (PyObject* done = Ask(objects_.on_step, number)) {
+      int overflow = 0;
+      if (done != api_->_Py_NoneStruct) bounded_ns = api_->PyLong_AsLongLongAndOverflow(done, &overflow);
+      api_->PyErr_Clear();
+      api_->Py_DecRef(done);
+    }
     api_->Py_DecRef(number);
   }
-  if (running_) Boundary(now_ns, next);
+  if (running_) Boundary(now_ns, next, bounded_ns);
 }
 
-void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next) {
+void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next, std::int64_t bounded_ns) {
   if (complete_) {
     TorchRows(*this).WriteStep(now_ns);
-    if (rate_.StepTook(now_ns - times_.begin_ns, times_.overhead_ns)) {
+    if (rate_.StepTook(now_ns - times_.begin_ns, times_.overhead_ns - times_.bounded_ns)) {
       Say("tracing took " + Rounded(rate_.share() * 100) +
           " % of the time, more than probing.torch.max_overhead: rate=" + Rounded(rate_.rate()) +
           " from now on");
@@ -150,21 +160,24 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
   }
   if (sampling_) {
     turns_.StepTook(now_ns - sampled_.begin_ns);
+    last_calls_ = sampled_.calls.size();
     if (complete_) {
       pending_.push_back(std::exchange(sampled_, {}));
       if (pending_.back().base_event != nullptr) pending_.back().last_event = gpu_.Record();
     } else {
       Release(sampled_);
     }
-    PutHandlesAside();
+    nodes_.StepEnded();
+    last_output_ = {};
   }
   sampling_ = false;
   ++generation_;
+  Overhead::Add(Part::kTorch, times_.overhead_ns);
   step_ = next.value_or(step_ + 1);
   complete_ = true;
   outermost_.clear();
   backward_depth_ = 0;
-  times_ = {.begin_ns = now_ns, .begin_wall_ns = WallNs()};
+  times_ = {.begin_ns = now_ns, .begin_wall_ns = WallNs(), .bounded_ns = bounded_ns};
   WritePending();
   const bool take = options_.modules && (sample_next_ || IsSampledStep(step_, rate_.rate()));
   sample_next_ = false;
@@ -176,6 +189,7 @@ void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
   const std::uint64_t generation = generation_;
   const bool gpu = AskBool(objects_.on_sampled);
   if (generation_ != generation) return;
+  sampled_.calls.reserve(last_calls_);
   sampled_.number = step_;
   sampled_.begin_ns = now_ns;
   sampled_.begin_wall_ns = times_.begin_wall_ns;
@@ -200,7 +214,7 @@ void TorchTracer::WritePending() {
 }
 
 void TorchTracer::Release(SampledStep& step) {
-  for (const TorchCall& call : step.calls) {
+  for (const GpuCall& call : step.gpu_calls) {
     gpu_.GiveBack(call.begin_event);
     gpu_.GiveBack(call.end_event);
   }

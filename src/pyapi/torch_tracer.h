@@ -16,6 +16,7 @@
 
 #include "pyapi/recorder.h"
 #include "pyapi/torch_gpu.h"
+#include "pyapi/torch_nodes.h"
 #include "pyapi/torch_sampling.h"
 #include "pyapi/torch_step.h"
 #include "pyapi/torch_threads.h"
@@ -34,7 +35,7 @@ class TorchTracer {
   struct Objects {
     PyObject* name_modules = nullptr;  // (outermost module, module): calls AddName() for all it finds
     PyObject* on_sampled = nullptr;    // () -> bool: whether the GPU is in use
-    PyObject* on_step = nullptr;       // (number): a step ends, on the thread that trains
+    PyObject* on_step = nullptr;  // (number): a step ends. Nanoseconds that are within a bound of their own
     PyObject* first_step = nullptr;    // (optimizer) -> int: how many steps it has made
     PyObject* grad_enabled = nullptr;  // () -> bool
     PyObject* tensor = nullptr;        // torch.Tensor
@@ -44,8 +45,9 @@ class TorchTracer {
     PyObject* gpu_memory = nullptr;    // (device) -> (allocated, max_allocated, cached) in MB
     PyObject* on_output = nullptr;     // (module, what it returned): looks for NaN
     PyObject* on_gradients = nullptr;  // (optimizer): the same, before its step
+    PyObject* carrier = nullptr;       // an empty tensor (torch_nodes.h)
   };
-  static constexpr std::size_t kObjects = 12;
+  static constexpr std::size_t kObjects = 13;
 
   // False when the tables cannot be had.
   bool Start(const PythonApi& api, const Options& options, PyObject* const* objects);
@@ -54,7 +56,8 @@ class TorchTracer {
 
   bool running() const { return running_; }
   std::int64_t step() const { return step_; }
-  bool sampling() const { return sampling_; }
+  // Not of an object: the fast path of a call looks at nothing else.
+  static bool sampling() { return sampling_; }
   std::uint64_t generation() const { return generation_; }
 
   // Leaves a message in python.spans. Nothing while it does not run.
@@ -62,7 +65,10 @@ class TorchTracer {
 
   // ── names of modules ──
   void AddName(PyObject* module, const std::string& path, const std::string& type, bool wanted);
-  void ForgetName(const PyObject* module) { names_.erase(module); }
+  void ForgetName(const PyObject* module) {
+    names_.erase(module);
+    expected_.clear();  // its address may be another one's soon
+  }
 
   // ── what the job does ──
   void OutermostBegins(TracedThread& thread, PyObject* module, std::int64_t now_ns);
@@ -91,22 +97,19 @@ class TorchTracer {
 
   // Tells torch.py, then Boundary().
   void EndStep(std::int64_t now_ns, std::optional<std::int64_t> next);
-  void Boundary(std::int64_t now_ns, std::optional<std::int64_t> next);
+  void Boundary(std::int64_t now_ns, std::optional<std::int64_t> next, std::int64_t bounded_ns);
   void BeginSampledStep(std::int64_t now_ns);
   void WritePending();
   void Release(SampledStep& step);
   const ModuleName* NameOf(PyObject* root, PyObject* module);
+  const ModuleName* ExpectedName(PyObject* root, PyObject* module);
   void WatchBackward(std::int32_t index, PyObject* const* arguments, std::size_t count, PyObject* result);
-  bool Watch(PyObject* tensor, std::int32_t call, BackwardMoment::Kind kind);
-  bool SameNode(PyObject* handle, PyObject* other) const;
-  bool Remove(PyObject* handle) const;
-  std::int32_t GpuOf(PyObject* tensor) const;  // −1: not on one
+  std::int32_t GpuCallBegins(PyObject* const* arguments, std::size_t count);  // −1: not on one
+  void GpuCallEnded(std::size_t index);
+  std::int32_t GpuOf(PyObject* tensor) const;
   GpuMemory MemoryOf(std::int32_t gpu) const;
   PyObject* FirstTensor(PyObject* value) const;
   bool IsTensor(const PyObject* value) const;
-  PyObject* HookFor(std::int32_t call, BackwardMoment::Kind kind);
-  void PutHandlesAside();  // a step is over; its nodes go when the job drops its loss, soon
-  void RemoveHandles();    // of this step and the last one that was traced
   // A new reference, or null; no exception is left. REQUIRES: none is set.
   PyObject* Ask(PyObject* callable, PyObject* first = nullptr, PyObject* second = nullptr) const;
   bool AskBool(PyObject* callable) const;
@@ -116,7 +119,7 @@ class TorchTracer {
   Options options_;
   Objects objects_;
   bool running_ = false;
-  bool sampling_ = false;
+  static inline bool sampling_ = false;
   std::uint64_t generation_ = 1;
 
   // The step that runs.
@@ -125,6 +128,7 @@ class TorchTracer {
   bool sample_next_ = true;
   StepTimes times_;
   SampledStep sampled_;
+  std::size_t last_calls_ = 0;  // of the step that was traced last: so much room is made at once
   RateKeeper rate_;
   BackwardTurns turns_;
 
@@ -139,16 +143,12 @@ class TorchTracer {
   std::int64_t optimizer_begin_ns_ = 0;
   std::int64_t before_optimizer_ns_ = 0;
 
-  // Backward.
-  std::vector<PyObject*> hooks_;        // two for each call of a step, used again in every step
-  std::vector<PyObject*> handles_;      // which refer to nodes weakly
-  std::vector<PyObject*> old_handles_;  // of the step before
-  PyObject* grad_fn_ = nullptr;         // names of attributes
-  PyObject* register_prehook_ = nullptr;
-  std::unordered_map<const PyObject*, std::size_t> watched_;  // tensor → its handle
+  TorchNodes nodes_;
   std::pair<const PyObject*, std::int32_t> last_output_{};
 
   std::unordered_map<const PyObject*, const ModuleName*> names_;
+  // The calls of the last traced step, by their number: the next one mostly makes the same.
+  std::vector<std::pair<const PyObject*, const ModuleName*>> expected_;
   std::map<std::pair<std::string, std::string>, ModuleName> all_names_;
   GpuClock gpu_;
   std::deque<SampledStep> pending_;  // the GPU has not come to their end

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "pyapi/functions.h"
 #include "pyapi/torch_tracer.h"
 
 namespace probing::pyapi {
@@ -13,17 +12,9 @@ using Kind = BackwardMoment::Kind;
 constexpr std::size_t kMostCalls = 200'000;  // in one step
 constexpr std::ptrdiff_t kMostSearched = 8;  // values of a tuple, for a tensor
 
-// hook(gradients) -> None: autograd comes to the node of a tensor. `self` says which.
-PyObject* OnNode(PyObject* self, PyObject* const*, std::ptrdiff_t) {
-  const PythonApi& api = *FindPython();
-  const auto data = reinterpret_cast<std::uintptr_t>(FunctionData(api, self)) - 1;
-  TheTorchTracer().OnMoment(data % 2 == 0 ? Kind::kBegin : Kind::kEnd, static_cast<std::int32_t>(data / 2));
-  api.Py_IncRef(api._Py_NoneStruct);
-  return api._Py_NoneStruct;
-}
-
-PyMethodDef on_node{"on_node", reinterpret_cast<void*>(&OnNode), kMethFastcall,
-                    "of Probing: a module's backward begins or ends"};
+// What noting a call takes is a few times what reading the clock does: it is measured in one of eight.
+constexpr std::int64_t kWeighed = 8;
+bool Weighed(std::size_t call) { return call % kWeighed == 0; }
 
 }  // namespace
 
@@ -34,22 +25,31 @@ const ModuleName* TorchTracer::NameOf(PyObject* root, PyObject* module) {
   return found == names_.end() ? nullptr : found->second;
 }
 
+// The same; where the step before had this module at this place it need not be looked for.
+const ModuleName* TorchTracer::ExpectedName(PyObject* root, PyObject* module) {
+  const std::size_t place = sampled_.calls.size();
+  if (place < expected_.size() && expected_[place].first == module) return expected_[place].second;
+  const std::uint64_t generation = generation_;
+  const ModuleName* name = NameOf(root, module);
+  if (generation_ != generation || name == nullptr || !name->wanted) return nullptr;
+  if (place < expected_.size()) {
+    expected_[place] = {module, name};
+  } else if (place == expected_.size()) {
+    expected_.emplace_back(module, name);
+  }
+  return name;
+}
+
 std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* arguments, std::size_t count) {
   const std::uint64_t generation = generation_;
-  const ModuleName* name = NameOf(thread.root, arguments[0]);
-  if (generation_ != generation || name == nullptr || !name->wanted) return -1;
-  if (sampled_.calls.size() >= kMostCalls) return -1;
+  const std::int64_t weighed_ns = Weighed(sampled_.calls.size()) ? MonotonicNs() : 0;
+  const ModuleName* name = ExpectedName(thread.root, arguments[0]);
+  if (generation_ != generation || name == nullptr || sampled_.calls.size() >= kMostCalls) return -1;
   TorchCall call;
   call.name = name;
   if (sampled_.base_event != nullptr) {
-    for (std::size_t i = 1; i < count && call.gpu < 0; ++i) {
-      if (PyObject* tensor = FirstTensor(arguments[i])) call.gpu = GpuOf(tensor);
-    }
-    if (call.gpu >= 0) call.begin_event = gpu_.Record();
-    if (generation_ != generation) {
-      gpu_.GiveBack(call.begin_event);
-      return -1;
-    }
+    call.gpu = GpuCallBegins(arguments, count);
+    if (generation_ != generation) return -1;
   }
   const auto index = static_cast<std::int32_t>(sampled_.calls.size());
   call.range.last = index;
@@ -58,6 +58,7 @@ std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* argu
   thread.generation = generation;
   call.begin_ns = MonotonicNs();
   sampled_.calls.push_back(call);
+  if (weighed_ns != 0) times_.overhead_ns += kWeighed * (call.begin_ns - weighed_ns);
   return index;
 }
 
@@ -71,19 +72,50 @@ void TorchTracer::CallEnded(TracedThread& thread, std::int32_t index, PyObject* 
   thread.top = call->outer;
   if (result == nullptr) return;  // with an exception set nothing may be called
   if (call->gpu >= 0) {
-    PyObject* event = call->begin_event == nullptr ? nullptr : gpu_.Record();
-    const GpuMemory memory = MemoryOf(call->gpu);
-    if (generation_ != generation) return gpu_.GiveBack(event);
+    GpuCallEnded(static_cast<std::size_t>(call->gpu));
+    if (generation_ != generation) return;
     call = &sampled_.calls[static_cast<std::size_t>(index)];
-    call->end_event = event;
-    call->memory = memory;
   }
-  if (options_.backward && turns_.Takes(now_ns - call->begin_ns, index)) {
+  const bool watched = options_.backward && turns_.Takes(now_ns - call->begin_ns, index);
+  if (watched) {
     WatchBackward(index, arguments, count, result);
   } else {
     call->range.skipped = true;
   }
-  if (generation_ == generation) times_.overhead_ns += MonotonicNs() - now_ns;
+  if (generation_ != generation) return;
+  if (watched) {
+    times_.overhead_ns += MonotonicNs() - now_ns;
+  } else if (Weighed(static_cast<std::size_t>(index))) {
+    times_.overhead_ns += kWeighed * (MonotonicNs() - now_ns);
+  }
+}
+
+// ── on a GPU ──
+
+std::int32_t TorchTracer::GpuCallBegins(PyObject* const* arguments, std::size_t count) {
+  const std::uint64_t generation = generation_;
+  GpuCall call;
+  for (std::size_t i = 1; i < count && call.gpu < 0; ++i) {
+    if (PyObject* tensor = FirstTensor(arguments[i])) call.gpu = GpuOf(tensor);
+  }
+  if (call.gpu < 0) return -1;
+  call.begin_event = gpu_.Record();
+  if (generation_ != generation) {
+    gpu_.GiveBack(call.begin_event);
+    return -1;
+  }
+  sampled_.gpu_calls.push_back(call);
+  return static_cast<std::int32_t>(sampled_.gpu_calls.size()) - 1;
+}
+
+void TorchTracer::GpuCallEnded(std::size_t index) {
+  const std::uint64_t generation = generation_;
+  PyObject* event = sampled_.gpu_calls[index].begin_event == nullptr ? nullptr : gpu_.Record();
+  if (generation_ != generation) return gpu_.GiveBack(event);
+  const GpuMemory memory = MemoryOf(sampled_.gpu_calls[index].gpu);
+  if (generation_ != generation) return gpu_.GiveBack(event);
+  sampled_.gpu_calls[index].end_event = event;
+  sampled_.gpu_calls[index].memory = memory;
 }
 
 std::int32_t TorchTracer::GpuOf(PyObject* tensor) const {
@@ -147,96 +179,13 @@ void TorchTracer::WatchBackward(std::int32_t index, PyObject* const* arguments, 
   if (output != nullptr && last_output_.first == output && last_output_.second > index) {
     // An inner call has returned the same tensor: its moment is ours, too.
     sampled_.calls[static_cast<std::size_t>(index)].range.shares = last_output_.second;
-  } else if (output != nullptr && Watch(output, index, Kind::kBegin) && generation_ == generation) {
+  } else if (output != nullptr && nodes_.Watch(output, index, Kind::kBegin) && generation_ == generation) {
     last_output_ = {output, index};
   }
   PyObject* input = nullptr;
   for (std::size_t i = 1; i < count && input == nullptr; ++i) input = FirstTensor(arguments[i]);
   if (generation_ != generation || input == nullptr || input == output) return;
-  if (!watched_.contains(input)) (void)Watch(input, index, Kind::kEnd);
-}
-
-// Has autograd tell when it comes to the node that made the tensor. False when there is none, or when
-// that moment is noted already.
-bool TorchTracer::Watch(PyObject* tensor, std::int32_t call, Kind kind) {
-  const std::uint64_t generation = generation_;
-  PyObject* node = api_->PyObject_GetAttr(tensor, grad_fn_);
-  PyObject* handle = nullptr;
-  if (node != nullptr && node != api_->_Py_NoneStruct) {
-    PyObject* hook = HookFor(call, kind);
-    if (hook != nullptr) handle = api_->PyObject_CallMethodObjArgs(node, register_prehook_, hook, nullptr);
-  }
-  if (node != nullptr) api_->Py_DecRef(node);
-  if (handle == nullptr) {
-    api_->PyErr_Clear();
-    return false;
-  }
-  // A tensor that was returned as it came has the same node still, unless it was changed in place.
-  const auto known = watched_.find(tensor);
-  const bool twice = known != watched_.end() && SameNode(handle, handles_[known->second]);
-  if (twice || generation_ != generation) {
-    (void)Remove(handle);
-    api_->Py_DecRef(handle);
-    return false;
-  }
-  watched_[tensor] = handles_.size();
-  handles_.push_back(handle);
-  return true;
-}
-
-// torch.utils.hooks.RemovableHandle refers to the node's hooks weakly.
-bool TorchTracer::SameNode(PyObject* handle, PyObject* other) const {
-  PyObject* hooks[2] = {nullptr, nullptr};
-  for (int i = 0; i < 2; ++i) {
-    PyObject* reference = api_->PyObject_GetAttrString(i == 0 ? handle : other, "hooks_dict_ref");
-    if (reference != nullptr) {
-      hooks[i] = Ask(reference);
-      api_->Py_DecRef(reference);
-    }
-    api_->PyErr_Clear();
-  }
-  const bool same = hooks[0] != nullptr && hooks[0] == hooks[1];
-  for (PyObject* object : hooks) {
-    if (object != nullptr) api_->Py_DecRef(object);
-  }
-  return same;
-}
-
-PyObject* TorchTracer::HookFor(std::int32_t call, Kind kind) {
-  const std::size_t place = static_cast<std::size_t>(call) * 2 + (kind == Kind::kBegin ? 0 : 1);
-  while (hooks_.size() <= place) {
-    PyObject* hook = MakeFunction(*api_, &on_node, reinterpret_cast<void*>(hooks_.size() + 1));
-    if (hook == nullptr) return nullptr;
-    hooks_.push_back(hook);
-  }
-  return hooks_[place];
-}
-
-bool TorchTracer::Remove(PyObject* handle) const {
-  PyObject* remove = api_->PyObject_GetAttrString(handle, "remove");
-  PyObject* done = Ask(remove);
-  api_->PyErr_Clear();
-  if (remove != nullptr) api_->Py_DecRef(remove);
-  if (done != nullptr) api_->Py_DecRef(done);
-  return done != nullptr;
-}
-
-void TorchTracer::RemoveHandles() {
-  watched_.clear();
-  last_output_ = {};
-  for (std::vector<PyObject*>* handles : {&handles_, &old_handles_}) {
-    for (PyObject* handle : std::exchange(*handles, {})) {
-      (void)Remove(handle);
-      api_->Py_DecRef(handle);
-    }
-  }
-}
-
-void TorchTracer::PutHandlesAside() {
-  watched_.clear();
-  last_output_ = {};
-  const std::vector<PyObject*> gone = std::exchange(old_handles_, std::exchange(handles_, {}));
-  for (PyObject* handle : gone) api_->Py_DecRef(handle);
+  (void)nodes_.Watch(input, index, Kind::kEnd);  // unless that moment is noted as the one before's
 }
 
 // A hot path: on threads of autograd, too, and always with the GIL.
@@ -248,6 +197,8 @@ void TorchTracer::OnMoment(Kind kind, std::int32_t call) {
     event = gpu_.Record();
     if (generation_ != generation) return gpu_.GiveBack(event);
   }
+  constexpr std::int64_t kToldNs = 3'000;  // measured: what autograd takes to call us, which we cannot see
+  times_.overhead_ns += kToldNs;
   sampled_.moments.push_back({kind, call, MonotonicNs()});
   sampled_.moment_events.push_back(event);
 }

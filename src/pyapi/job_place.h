@@ -1,0 +1,25 @@
+// Where this process stands in its job, as torch.distributed says: for jobs whose launcher said nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "pyapi/python_api.h"
+
+namespace probing::pyapi {
+
+struct JobPlace {
+  std::int64_t rank = 0;
+  std::int64_t world_size = 0;
+};
+
+// `place` is place_in_job() of hooks.py. With the GIL; nothing is raised.
+void NoteJobPlace(const PythonApi& api, PyObject* place);
+
+// What was noted last. Any thread.
+std::optional<JobPlace> NotedJobPlace();
+
+// A forked child is nobody yet.
+void ForgetJobPlaceInForkedChild();
+
+}  // namespace probing::pyapi

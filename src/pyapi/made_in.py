@@ -1,0 +1,44 @@
+# ruff: noqa: F821  live_torch.py comes before this file.
+# Which module tensors come from. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in
+# modules only.
+MOST_NODES = 200  # of a graph that are looked at
+MOST_ASKED = 200  # tensors of a kind, the youngest
+birthplaces = {}  # census.py's own when there is one
+
+
+def made_in(tensors):
+    """The path of the module that returned most of those of which it is known; else "after PATH" of the
+    nearest module whose parameters are in the graph of the last one; else None."""
+    known, paths = dict(birthplaces), {}
+    for tensor in tensors[-MOST_ASKED:]:
+        try:
+            shape, dtype, path = known[tensor.data_ptr()]
+        except Exception:
+            continue
+        if shape == tensor.shape and dtype == tensor.dtype:
+            paths[path] = paths.get(path, 0) + 1
+    if paths:
+        return max(sorted(paths), key=paths.get)
+    path = nearest_module(getattr(tensors[-1], "grad_fn", None))
+    return None if path is None else "after " + path
+
+
+def nearest_module(node):
+    """From a node of autograd back to a parameter, nearest first; the path of its module, or None."""
+    if node is None:
+        return None
+    owners = {}
+    for path, module in named_modules(torch_module()):
+        for kind, _, tensor in own_tensors(module):
+            if kind == "_parameters":
+                owners[id(tensor)] = path
+    nodes, seen = [node], {id(node)}
+    for node in nodes:  # which grows meanwhile
+        path = owners.get(id(getattr(node, "variable", None)))
+        if path is not None:
+            return path
+        for following, _ in getattr(node, "next_functions", ()):
+            if following is not None and id(following) not in seen and len(nodes) < MOST_NODES:
+                seen.add(id(following))
+                nodes.append(following)
+    return None
