@@ -19,7 +19,8 @@ constexpr const char* kExpected =
     "SELECT DISTINCT rank, state FROM global.probing.targets WHERE job_role = 'rank' ORDER BY rank";
 constexpr const char* kNodes =
     "SELECT host, node, state, version, ranks, round(clock_offset_ms, 3) AS clock_offset_ms,"
-    " round(clock_error_ms, 3) AS clock_error_ms, problem FROM cluster.nodes ORDER BY host, node";
+    " round(clock_error_ms, 3) AS clock_error_ms, found_by, epoch, problem FROM cluster.nodes ORDER BY host, "
+    "node";
 constexpr const char* kDown = "SELECT count(*) AS down FROM cluster.nodes WHERE state <> 'up'";
 
 // Remembers in `is_partial` that hosts were missing.

@@ -42,6 +42,7 @@ class Invocation {
   std::vector<std::string> arguments;
   std::optional<pid_t> target;       // set when the command requires one
   std::string directory;             // of history, absolute; instead of a target
+  std::string store;                 // clickhouse://…, instead of a target
   std::optional<std::string> job;    // all its ranks instead of a target; "": the only one there is
   std::optional<Endpoint> endpoint;  // where it is; nothing: on this machine
   std::string remote_name;           // of the target, for titles: "10.0.0.7:3344/1234"
@@ -58,6 +59,7 @@ struct Command {
   TargetUse target = TargetUse::kNone;
   bool target_may_have_ended = false;    // what it left is enough
   bool target_may_be_directory = false;  // of history files
+  bool target_may_be_store = false;      // of many hosts: clickhouse://…
   bool target_may_be_job = false;        // all ranks of this host
   // Elsewhere its target may be left out although it takes one, even when there are several.
   bool all_is_fine = false;

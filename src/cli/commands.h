@@ -28,6 +28,8 @@ Command ServeCommand();
 Command TokenCommand();
 Command ClusterCommand();
 Command DiagnoseCommand();
+Command StoreCommand();
+Command McpCommand();
 Command DoctorCommand();
 Command CompletionCommand();
 Command VersionCommand();

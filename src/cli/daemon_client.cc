@@ -7,6 +7,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +22,6 @@
 #include "cli/web_socket.h"
 #include "net/channel.h"
 #include "net/http_answer.h"
-#include "net/http_request.h"
 #include "net/refusal.h"
 #include "wire/contract.h"
 #include "wire/rendezvous.h"
@@ -140,22 +140,38 @@ void PrintRemarks(const HttpAnswer& answer) {
   }
 }
 
-// Says which hosts the answer is about, and whether some are missing.
-bool PrintReceipt(const HttpAnswer& answer) {
+// "\nprobing:   would get 120 rows of python.torch_steps, 5.2 KB, from node2:3344"
+std::string PlanText(const Json& receipt) {
+  std::string text;
+  for (const Json& share : receipt.value("plan", Json::array())) {
+    const bool is_known = share.value("rows", Json()).is_number();
+    text += "\nprobing:   would get " +
+            (is_known ? share["rows"].dump() + " rows" : std::string("the rows")) + " of " +
+            share.value("table", "") +
+            (is_known ? ", about " + share["bytes"].dump() + " bytes," : ", made when they are asked for,") +
+            " from " + share.value("node", "");
+  }
+  return text;
+}
+
+// "\nprobing:   node2:3344: its clock is 3600.0 s ahead of ours, and its times are by that clock"
+std::string ClocksText(const Json& receipt) {
+  std::string text;
+  for (const Json& clock : receipt.value("clocks", Json::array())) {
+    const double ahead_ms = clock.value("ahead_ms", 0.0);
+    std::array<char, 32> seconds{};
+    (void)snprintf(seconds.data(), seconds.size(), "%.1f", std::abs(ahead_ms) / 1e3);
+    text += "\nprobing:   " + clock.value("node", "") + ": its clock is " + seconds.data() + " s " +
+            (ahead_ms > 0 ? "ahead of" : "behind") + " ours, and its times are by that clock";
+  }
+  return text;
+}
+
+bool PrintReceipts(const HttpAnswer& answer) {
   bool is_partial = false;
   for (const std::string& field : answer.Headers(wire::kReceiptHeader)) {
     const Json receipt = Json::parse(field, nullptr, false);
-    if (!receipt.is_object()) continue;
-    const Json failed = receipt.value("failed", Json::array());
-    is_partial = !failed.empty();
-    std::string text = "probing: " + std::string(is_partial ? "partial: " : "") +
-                       receipt.value("answered", Json(0)).dump() + " of " +
-                       receipt.value("expected", Json(0)).dump() + " hosts answered";
-    if (const Json dropped = receipt.value("dropped", Json(0)); dropped != 0)
-      text += ", " + dropped.dump() + " rows were dropped by the probes of other hosts";
-    for (const Json& each : failed)
-      text += "\nprobing:   " + each.value("node", "") + ": " + each.value("reason", "");
-    PrintAside(text + "\n");
+    if (receipt.is_object()) is_partial = PrintReceipt(receipt) || is_partial;
   }
   return is_partial;
 }
@@ -171,7 +187,7 @@ Result<Bytes> FetchWhole(const std::string& method, const std::string& path, con
     ASSIGN_OR_RETURN(answer, Exchange(channel, method, path, body, patience));
   }
   PrintRemarks(answer);
-  if (answer.status == kHttpOk) return Bytes{std::move(answer.body), PrintReceipt(answer)};
+  if (answer.status == kHttpOk) return Bytes{std::move(answer.body), PrintReceipts(answer)};
   std::optional<Error> error = net::ErrorIn(Json::parse(answer.body, nullptr, false));
   if (!error) return NotJson();
   if (answer.status == kHttpUnauthorized) {
@@ -196,6 +212,27 @@ Result<Json> Ask(const std::string& method, const std::string& path, const std::
 }
 
 }  // namespace
+
+bool PrintReceipt(const Json& receipt) {
+  const Json failed = receipt.value("failed", Json::array());
+  std::string text = "probing: " + std::string(failed.empty() ? "" : "partial: ") +
+                     receipt.value("answered", Json(0)).dump() + " of " +
+                     receipt.value("expected", Json(0)).dump() + " hosts answered";
+  if (const Json dropped = receipt.value("dropped", Json(0)); dropped != 0)
+    text += ", " + dropped.dump() + " rows were dropped by the probes of other hosts";
+  for (const Json& each : failed)
+    text += "\nprobing:   " + each.value("node", "") + ": " + each.value("reason", "");
+  if (receipt.contains("epoch_before")) {
+    text += "\nprobing:   the hosts changed meanwhile (epoch " + receipt["epoch_before"].dump() + ", now " +
+            receipt.value("epoch", Json(0)).dump() + ")";
+    for (const Json& node : receipt.value("restarted", Json::array()))
+      text += node.is_string() ? "\nprobing:   " + node.get<std::string>() + ": its probingd was started anew"
+                               : "";
+  }
+  text += ClocksText(receipt) + PlanText(receipt);
+  PrintAside(text + "\n");
+  return !failed.empty();
+}
 
 Result<Json> GetFromDaemon(const std::string& path, Patience patience) {
   return Ask("GET", path, "", patience);
@@ -235,21 +272,6 @@ Result<std::shared_ptr<WebSocket>> OpenWebSocket(const std::string& path) {
 }
 
 void UseDaemonAt(Endpoint endpoint) { Remote() = std::move(endpoint); }
-
-std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields) {
-  std::string query;
-  for (const auto& [name, value] : fields) {
-    query += (query.empty() ? "" : "&") + name + "=";
-    for (const char c : value) {
-      const bool plain =
-          (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-      std::array<char, 4> escaped{};
-      std::snprintf(escaped.data(), escaped.size(), "%%%02X", static_cast<unsigned char>(c));
-      query += plain ? std::string(1, c) : escaped.data();
-    }
-  }
-  return query;
-}
 
 Result<void> StartDaemon() {
   if (ConnectOnce().has_value()) return {};

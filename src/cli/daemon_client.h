@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cli/target.h"
+#include "net/http_request.h"
 
 namespace probing::cli {
 
@@ -33,8 +34,10 @@ struct Bytes {
 Result<std::string> GetBytes(const std::string& path, Patience patience = Patience::kSeconds);
 Result<Bytes> PostForBytes(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
-// "name=value&…" with what has to be escaped.
-std::string UrlQuery(const std::vector<std::pair<std::string, std::string>>& fields);
+// Says which hosts an answer is about, to people, and whether some are missing.
+bool PrintReceipt(const Json& receipt);
+
+using net::UrlQuery;
 
 // Starts probingd unless it runs already; does not wait for it.
 Result<void> StartDaemon();

@@ -21,15 +21,18 @@ Result<Json> Ask(const Invocation& invocation) {
     RETURN_IF_ERROR(invocation.GetNumber("--patience", 1));
     fields.emplace_back("patience", invocation.Get("--patience"));
   }
+  if (!invocation.store.empty()) fields.emplace_back("store", invocation.store);
   const std::string query = UrlQuery(fields);
   // Every rule is a query with a time limit of its own; many processes take many of them long.
   return GetFromDaemon(std::string(wire::kDiagnoseRoute) + (query.empty() ? "" : "?" + query),
                        Patience::kEndless);
 }
 
+// A host is named when it is another one than the asked.
 std::string Who(const Json& finding) {
   const std::vector<std::int64_t> nobody;
-  return wire::WhoText(finding.value("ranks", nobody), finding.value("pids", nobody));
+  return wire::WhoText(finding.value("ranks", nobody), finding.value("pids", nobody)) +
+         (finding.contains("node") ? " on " + finding.value("host", "") : "");
 }
 
 std::string Describe(const Json& finding) {
@@ -53,8 +56,14 @@ std::string KeyOf(const Json& finding) { return finding.value("rule", "") + Who(
 Result<int> Watch(const Invocation& invocation) {
   CatchInterrupts();
   std::set<std::string> known;
+  Json missing = Json::array();
   while (!Interrupted()) {
     ASSIGN_OR_RETURN(const Json diagnosis, Ask(invocation));
+    const Json receipt = diagnosis.value("receipt", Json::object());
+    if (Json failed = receipt.value("failed", Json::array()); failed != missing) {
+      PrintReceipt(receipt);
+      missing = std::move(failed);
+    }
     if (known.empty()) ReportProblems(diagnosis);
     std::set<std::string> present;
     for (const Json& finding : diagnosis.value("findings", Json::array())) {
@@ -77,15 +86,17 @@ Result<int> Watch(const Invocation& invocation) {
 Result<int> Run(const Invocation& invocation) {
   if (invocation.Has("--watch")) return Watch(invocation);
   ASSIGN_OR_RETURN(const Json diagnosis, Ask(invocation));
+  const bool is_partial = diagnosis.contains("receipt") && PrintReceipt(diagnosis["receipt"]);
+  const int code = is_partial ? static_cast<int>(Code::kPartial) : 0;
   if (invocation.Has("--json")) {
     Print(FormatJson(diagnosis));
-    return 0;
+    return code;
   }
   ReportProblems(diagnosis);
   const Json findings = diagnosis.value("findings", Json::array());
   for (const Json& finding : findings) Print(Describe(finding));
   if (findings.empty()) Print("nothing found (" + diagnosis.value("rules", Json(0)).dump() + " rules)\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
@@ -96,6 +107,7 @@ Command DiagnoseCommand() {
           .example = "probing diagnose --watch",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
+          .target_may_be_store = true,
           .all_is_fine = true,
           .options = {{"--class", "NAME", "only findings of this class, as in straggler"},
                       {"--patience", "SECONDS", "how long something has to last (probing.diagnose.patience)"},

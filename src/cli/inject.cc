@@ -8,8 +8,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/each_host.h"
 #include "cli/installation.h"
 #include "cli/job.h"
 #include "cli/output.h"
@@ -18,6 +20,7 @@
 #include "process/status.h"
 #include "wire/contract.h"
 #include "wire/message.h"
+#include "wire/node_list.h"
 #include "wire/rendezvous.h"
 
 namespace probing::cli {
@@ -226,7 +229,55 @@ Result<int> EnterJob(const Invocation& invocation, const Options& options) {
   return static_cast<int>(failed == ranks.size() ? failure->code : Code::kPartial);
 }
 
+Result<std::vector<std::string>> HostsOf(const Invocation& invocation) {
+  if (!invocation.job)
+    return Error{Code::kUsage, "--hosts and --hostfile are for a job",
+                 "say `probing inject --job --hosts …`"};
+  for (const char* option : {"--dll", "--listen"}) {
+    if (invocation.Has(option))
+      return Error{Code::kUsage, std::string(option) + " is for processes of this machine",
+                   "run `probing inject` there"};
+  }
+  if (invocation.Has("--hostfile")) return ReadHostFile(invocation.Get("--hostfile"));
+  return wire::ParseHosts(invocation.Get("--hosts"));
+}
+
+// `probing inject --job` on each of them, with what is installed there.
+Result<int> EnterHosts(const Invocation& invocation) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, HostsOf(invocation));
+  ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 30));
+  const char* ssh = getenv("PROBING_SSH");
+  std::vector<std::string> words{"probing", "inject", "--job"};
+  if (!invocation.job->empty()) words = {"probing", "-t", "job:" + *invocation.job, "inject"};
+  if (invocation.Has("--json")) words.emplace_back("--json");
+  const std::vector<HostOutcome> outcomes =
+      OnEachHost(hosts, ssh == nullptr ? "ssh" : ssh, words,
+                 Deadline::AfterMs(static_cast<std::int64_t>(timeout_s * 1000)));
+  Json list = Json::array();
+  std::size_t failed = 0;
+  for (const HostOutcome& outcome : outcomes) {
+    if (!outcome.ok()) ++failed;
+    if (invocation.Has("--json")) {
+      const Json ranks = Json::parse(outcome.out, nullptr, false);
+      Json entry{{"host", outcome.host}, {"ranks", ranks.is_array() ? ranks : Json::array()}};
+      if (!outcome.ok()) entry["error"] = outcome.Problem();
+      list.push_back(std::move(entry));
+      continue;
+    }
+    for (std::string_view rest = outcome.out; !rest.empty();)
+      Print(outcome.host + ": " + std::string(TakePart(rest, '\n')) + "\n");
+    if (!outcome.ok()) PrintAside("probing: " + outcome.host + ": " + outcome.Problem() + "\n");
+  }
+  if (invocation.Has("--json")) Print(FormatJson(list));
+  if (failed == 0) return 0;
+  if (!invocation.Has("--json"))
+    PrintAside("probing: " + std::to_string(failed) + " of " + std::to_string(hosts.size()) +
+               " hosts failed\n");
+  return static_cast<int>(Code::kPartial);
+}
+
 Result<int> Run(const Invocation& invocation) {
+  if (invocation.Has("--hosts") || invocation.Has("--hostfile")) return EnterHosts(invocation);
   if (invocation.endpoint) return RunElsewhere(invocation);
   ASSIGN_OR_RETURN(const double timeout_s, invocation.GetNumber("--timeout", 5));
   Options options;
@@ -247,9 +298,13 @@ Command InjectCommand() {
           .target_may_be_job = true,
           .options = {{"--job", "",
                        "into all ranks of this host's job at once; -t job:NAME when there are several"},
+                      {"--hosts", "HOSTS",
+                       "with --job: do that on each of these hosts by ssh, as in node[1-4]; PROBING_SSH is "
+                       "the command to use"},
+                      {"--hostfile", "FILE", "the same with the hosts of a file, as MPI takes it"},
                       {"--dll", "PATH", "the library to load (default: the probe)"},
                       {"--listen", "ADDRESS", "serve it there: the web page, HTTP and text for nc"},
-                      {"--timeout", "SECONDS", "give up after this long (default: 5)"},
+                      {"--timeout", "SECONDS", "give up after this long (default: 5; 30 with --hosts)"},
                       {"--json", "", "print JSON"}},
           .run = Run};
 }

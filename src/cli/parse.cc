@@ -8,6 +8,7 @@
 #include "cli/target.h"
 #include "process/status.h"
 #include "wire/settings.h"
+#include "wire/store_url.h"
 
 namespace probing::cli {
 namespace {
@@ -161,7 +162,14 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
   if (!slots.target.empty() && command.target == TargetUse::kNone) {
     return Error{Code::kUsage, std::string(command.name) + " takes no target", ""};
   }
-  if (LooksLikeDirectory(slots.target)) {
+  if (wire::LooksLikeStore(slots.target)) {
+    if (!command.target_may_be_store) {
+      return Error{Code::kUsage, std::string(command.name) + " needs a process, and a store is none",
+                   "`probing -t clickhouse://… query SQL` asks what is in it"};
+    }
+    RETURN_IF_ERROR(wire::ParseStoreUrl(slots.target));
+    invocation.store = slots.target;
+  } else if (LooksLikeDirectory(slots.target)) {
     if (!command.target_may_be_directory) {
       return Error{Code::kUsage, std::string(command.name) + " needs a process, and a directory is none",
                    "`probing -t DIR query SQL` asks what is in it"};

@@ -62,6 +62,7 @@ Result<int> Run(const Invocation& invocation) {
                                             "probing -t PID query 'SELECT * FROM python.backtrace'"));
   question.target = invocation.target;
   question.directory = invocation.directory;
+  question.store = invocation.store;
   question.format = FormatOf(invocation);
   if (invocation.Has("--watch")) {
     ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--watch", 1));
@@ -82,6 +83,7 @@ Command QueryCommand() {
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,
       .target_may_be_directory = true,
+      .target_may_be_store = true,
       .all_is_fine = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},

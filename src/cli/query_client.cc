@@ -20,6 +20,7 @@ Result<Bytes> QueryHosts(const Question& question) {
   Json request{{"sql", question.sql}, {"format", question.format}};
   if (question.target) request["target"] = *question.target;
   if (!question.directory.empty()) request["directory"] = question.directory;
+  if (!question.store.empty()) request["store"] = question.store;
   if (question.format == "table") request["width"] = TerminalColumns();
   // The daemon keeps the time (probing.query.timeout). ^C ends this command and with it the query.
   return PostForBytes(std::string(wire::kQueryRoute), request, Patience::kEndless);

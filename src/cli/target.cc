@@ -8,17 +8,12 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "wire/store_url.h"
 
 namespace probing::cli {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-
-// What kind of target it is that only later versions serve; "" for none.
-std::string_view LaterKind(std::string_view word) {
-  if (word.find("://") != std::string_view::npos) return "stores";
-  return "";
-}
 
 // "rank:3", "job" and "job:NAME".
 std::optional<TargetName> ParseJob(std::string_view word) {
@@ -71,9 +66,10 @@ std::optional<TargetName> ParseEndpoint(std::string_view word) {
 }  // namespace
 
 bool LooksLikeTarget(std::string_view word) {
+  if (wire::LooksLikeStore(word)) return true;
   if (word.find_first_of(" =") != std::string_view::npos) return false;
-  return IsNumber(word) || LooksLikeDirectory(word) || !LaterKind(word).empty() ||
-         ParseJob(word).has_value() || ParseEndpoint(word).has_value();
+  return IsNumber(word) || LooksLikeDirectory(word) || ParseJob(word).has_value() ||
+         ParseEndpoint(word).has_value();
 }
 
 bool LooksLikeDirectory(std::string_view word) {
@@ -95,10 +91,9 @@ Result<std::string> ParseDirectory(std::string_view word) {
 
 Result<TargetName> ParseTarget(std::string_view word) {
   const std::string text(word);
-  if (const std::string_view kind = LaterKind(word); !kind.empty()) {
-    return Error{Code::kUsage, "the target " + text + " is not served by probing " PROBING_VERSION,
-                 std::string(kind) + " come with a later version; a target is a pid or HOST:PORT for now"};
-  }
+  if (word.find("://") != std::string_view::npos)
+    return Error{Code::kUsage, "\"" + wire::WithoutPassword(word) + "\" is not a target",
+                 "a store is written as clickhouse://HOST:8123/DATABASE"};
   if (const std::optional<pid_t> pid = ParsePid(word)) return TargetName{std::nullopt, pid, {}, {}};
   if (std::optional<TargetName> name = ParseJob(word)) return std::move(*name);
   if (std::optional<TargetName> name = ParseEndpoint(word)) return std::move(*name);

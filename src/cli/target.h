@@ -36,7 +36,7 @@ struct TargetName {
 };
 
 // Whether a word has the form of a target: a number, host:port, [v6]:port, unix:PATH, rank:N,
-// scheme://… or the path of a directory. So `probing 1234 inject` needs no -t. A word with a space or
+// clickhouse://… or the path of a directory. So `probing 1234 inject` needs no -t. A word with a space or
 // '=' never has.
 bool LooksLikeTarget(std::string_view word);
 

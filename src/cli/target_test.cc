@@ -38,13 +38,12 @@ TEST(Target, GarbageIsWrongUsage) {
   }
 }
 
-TEST(Target, KindsOfLaterVersionsAreNamedAsSuch) {
-  for (const char* later : {"clickhouse://host/db"}) {
-    const Result<TargetName> pid = ParseTarget(later);
-    EXPECT_EQ(pid.error().code, Code::kUsage) << later;
-    EXPECT_NE(pid.error().message.find("not served by probing"), std::string::npos) << pid.error().message;
-    EXPECT_TRUE(LooksLikeTarget(later)) << later;
-  }
+TEST(Target, AStoreHasTheFormOfATargetAndOtherUrlsHaveNot) {
+  EXPECT_TRUE(LooksLikeTarget("clickhouse://host/db"));
+  EXPECT_TRUE(LooksLikeTarget("clickhouse://host/db?async_insert=1"));
+  EXPECT_FALSE(LooksLikeTarget("postgres://host/db"));
+  EXPECT_EQ(ParseTarget("postgres://me:secret@host/db").error().code, Code::kUsage);
+  EXPECT_EQ(ParseTarget("postgres://me:secret@host/db").error().message.find("secret"), std::string::npos);
 }
 
 TEST(Target, RanksAndJobsAreTargets) {
