@@ -7,6 +7,7 @@ VENV := build/venv/bin
 PYTHON ?= python3
 PREFIX ?= /usr/local
 SOAK_MINUTES ?= 30
+SEEDS ?= 20
 
 # $(call compile,PRESET): configures once (ninja repeats it by itself when needed), then builds.
 compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake --build build/$(1) --target $(2)
@@ -24,6 +25,9 @@ demo: build ## A training job is started, entered, looked into and left again
 
 .PHONY: test
 test: deps ## Everything that must hold: C++ tests, integration tests, layers, symbols
+	@tools/install_deps.sh servers
+	@tools/install_deps.sh clients
+	@tools/install_deps.sh torch
 	@$(call compile,release,all cpp_tests)
 	@$(VENV)/python tools/run_tests.py
 
@@ -35,21 +39,28 @@ build: deps ## What users get, in build/release/bin (old glibc, static libc++)
 debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in build/debug
 	@$(call compile,debug,all cpp_tests)
 
+# One that misses a promise keeps none of the others from being measured, nor the page from being made.
+BENCHES := inject sampling query server talk cluster fleet start_hook
 .PHONY: bench
-bench: build ## What we promise about cost, measured beside other tools
-	@tools/install_deps.sh bench
-	@$(VENV)/python bench/inject.py
-	@$(VENV)/python bench/sampling.py
+bench: build ## What we promise about cost, measured beside other tools: bench/results, with a page of plots
+	@for part in bench servers torch; do tools/install_deps.sh $$part || exit 1; done
 	@cmake --build build/release --target ring_bench
-	@$(VENV)/python bench/query.py
-	@$(VENV)/python bench/server.py
-	@$(VENV)/python bench/talk.py
-	@$(VENV)/python bench/start_hook.py
+	@missed=; for name in $(BENCHES); do $(VENV)/python bench/$$name.py || missed+=" $$name"; done; \
+	build/torch-venv/bin/python bench/torch_steps.py || missed+=" torch_steps"; \
+	$(VENV)/python tools/bench_page.py; \
+	[ -z "$$missed" ] || { echo "not as promised:$$missed"; exit 1; }
 
 .PHONY: bench-torch
-bench-torch: build ## What tracing PyTorch costs, beside torch.profiler (installs torch, 1 GB)
+bench-torch: build ## Of these, what tracing PyTorch costs, beside torch.profiler, py-spy and PyPI's probing (installs torch, 1 GB)
 	@tools/install_deps.sh torch
+	@tools/install_deps.sh bench
 	@build/torch-venv/bin/python bench/torch_steps.py
+	@$(VENV)/python tools/bench_page.py
+
+.PHONY: diagnose-runs
+diagnose-runs: build ## Jobs on gloo that go wrong in every way, SEEDS=20 times each: is it named? (installs torch; 3 hours)
+	@tools/install_deps.sh torch
+	@$(VENV)/python bench/diagnose.py --seeds $(SEEDS) --healthy $(SEEDS)
 
 .PHONY: e2e
 e2e: build ## The web page and flame graphs in a real browser (installs chromium); pictures in build/e2e
@@ -67,7 +78,7 @@ soak: build ## Hours in short: 1,000 cycles, 1,000 fresh targets, SOAK_MINUTES=3
 	@SOAK_MINUTES=$(SOAK_MINUTES) $(VENV)/python -m pytest -rP tests/integration/test_soak.py
 
 .PHONY: lint
-lint: deps ## ruff, clang-format, the dependency rule, machine names in committed files
+lint: deps ## ruff, clang-format, the dependency rule, machine names in committed files, types of the web page
 	@$(VENV)/python tools/lint.py
 
 .PHONY: format

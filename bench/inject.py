@@ -168,6 +168,23 @@ def footprint(runs: int) -> dict[str, float]:
     }
 
 
+def peers_added_kb() -> dict[str, int]:
+    """What others add to a Python that loads them at its start: more than the same Python without."""
+    if not (PEERS / "probing").exists():
+        return {}
+    sizes = []
+    for environment in ({}, {"PROBING": "1"}):
+        command = [str(PEERS / "python"), "-c", "print(1, flush=True); input()"]
+        variables = harness.clean_environment(**environment)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with subprocess.Popen(command, env=variables, **pipes) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            sizes.append(status_kb(process.pid, "VmRSS"))
+            process.kill()
+    return {"PyPI probing, loaded at the start": sizes[1] - sizes[0]}
+
+
 def eval_latency(runs: int) -> dict[str, float]:
     """`eval 1+1` while the main thread is a busy Python loop."""
     probing = harness.Cli(harness.BIN)
@@ -255,6 +272,7 @@ def main() -> int:
         "rows": [asdict(row) for row in rows],
         "inject": inside,
         "eval": evaluation,
+        "peers_added_kb": peers_added_kb(),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"\n{path.relative_to(ROOT)}")

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import re
 import socket
 import subprocess
@@ -242,7 +244,9 @@ def main() -> int:
     folder = ROOT / "bench/results"
     folder.mkdir(exist_ok=True)
     path = folder / f"query-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_text(json.dumps({"figures": figures, "questions": results}, indent=2) + "\n")
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    content = {"machine": machine, "figures": figures, "questions": results}
+    path.write_text(json.dumps(content, indent=2) + "\n")
     broken = broken_promises(results, figures)
     for line in broken:
         print(f"not kept: {line}", file=sys.stderr)

@@ -5,9 +5,10 @@
 
 A target is probed and served on a loopback address. One client asks one thing at a time over one
 connection (p50, p99). Then wrk: probingd and its workers on one core, N clients on the other, as fast as
-they can; N clients that ask 1,000 times a second between them (paced.py); both once more while 100 others
-follow events, and charts. Last the job: the time of its steps with and without that load on the other core,
-in turns. Writes JSON to bench/results/.
+they can (all the same question, which is answered once for those who ask together, and 50 different ones); N
+clients that ask 1,000 times a second between them (paced.py); both once more while 100 others follow events,
+and charts. Last the job: the time of its steps alone, with that load on the other core, and with a busy loop
+there which has nothing to do with us, in turns. Writes JSON to bench/results/.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def measure(port: int, data: bytes, seconds: float) -> list[float]:
 SELECT_1 = """wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = '{"sql": "SELECT 1"}'
+"""
+SELECTS = """wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format(nil, nil, nil, '{"sql": "SELECT ' .. n % 50 .. '"}')
+end
 """
 MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
@@ -110,39 +119,55 @@ with open(sys.argv[1], "w") as out:
 """
 
 
+def busy_loop(seconds: float) -> None:
+    subprocess.run(
+        [
+            "taskset",
+            "-c",
+            "1",
+            sys.executable,
+            "-c",
+            f"import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass",
+        ],
+        check=True,
+    )
+
+
 def steps_under_load(probing: harness.Cli, seconds: float, clients: int) -> dict[str, float]:
-    """Median time of a step on core 0, alone and with the load on core 1, in turns of a second."""
+    """Median time of a step on core 0, alone, with the load on core 1 and with another one, in turns."""
     with tempfile.NamedTemporaryFile() as file:
         command = ["taskset", "-c", "0", sys.executable, "-c", STEPS, file.name]
         job = harness.Target(command, Path("/tmp"), {})
         port = free_port()
+        loads: dict[str, Callable[[], object]] = {
+            "alone": lambda: time.sleep(1),
+            "loaded": lambda: wrk(port, "/api/v1/query", 1, clients, SELECT_1),
+            "busy_loop": lambda: busy_loop(1),
+        }
         try:
             probing("-t", job.pid, "inject", "--listen", port).expect(0)
             put_on_core(probing("status", "--json").expect(0).json["pid"], 1)
             time.sleep(1)
             turns = []
-            for turn in range(2 * int(seconds)):
-                begin = time.monotonic_ns()
-                if turn % 2:
-                    wrk(port, "/api/v1/query", 1, clients, SELECT_1)
-                else:
-                    time.sleep(1)
-                turns.append((begin, time.monotonic_ns(), turn % 2 == 1))
+            for _ in range(2 * int(seconds)):
+                for name, load in loads.items():
+                    begin = time.monotonic_ns()
+                    load()
+                    turns.append((begin, time.monotonic_ns(), name))
             time.sleep(0.5)
             rows = [tuple(map(int, line.split())) for line in Path(file.name).read_text().splitlines()[:-1]]
         finally:
             probing("serve", "--listen", port, "--close")
             job.kill()
-    alone, loaded = [], []
-    for begin, end, is_loaded in turns:
+    medians: dict[str, list[float]] = {name: [] for name in loads}
+    for begin, end, name in turns:
         inside = [took for start, took in rows if begin < start and start + took < end]
-        (loaded if is_loaded else alone).append(statistics.median(inside))
-    changes = [100 * (b / a - 1) for a, b in zip(alone, loaded, strict=True)]
-    return {
-        "alone_us": round(statistics.median(alone) / 1000, 1),
-        "loaded_us": round(statistics.median(loaded) / 1000, 1),
-        "change_percent": round(statistics.median(changes), 2),
-    }
+        medians[name].append(statistics.median(inside))
+    result = {f"{name}_us": round(statistics.median(times) / 1000, 1) for name, times in medians.items()}
+    for name in ("loaded", "busy_loop"):
+        pairs = zip(medians["alone"], medians[name], strict=True)
+        result[f"{name}_percent"] = round(statistics.median(100 * (b / a - 1) for a, b in pairs), 2)
+    return result
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -210,6 +235,7 @@ def main() -> None:
         for what, path, clients, script in (
             ("SELECT 1, one client", "/api/v1/query", 1, SELECT_1),
             (f"SELECT 1, {options.clients} clients", "/api/v1/query", options.clients, SELECT_1),
+            (f"SELECT 0 … 49, {options.clients} clients", "/api/v1/query", options.clients, SELECTS),
             (
                 f"backtrace, {options.clients} clients",
                 f"/api/v1/backtrace?target={target.pid}",
@@ -241,8 +267,8 @@ def main() -> None:
         target.kill()
     steps = steps_under_load(probing, options.seconds, options.clients)
     print(
-        f"a step of the job: {steps['alone_us']} us alone, {steps['loaded_us']} us with {options.clients}"
-        f" clients on the other core ({steps['change_percent']:+} %)"
+        f"a step of the job: {steps['alone_us']} us alone; with {options.clients} clients on the other core"
+        f" {steps['loaded_percent']:+} %, with a busy loop there {steps['busy_loop_percent']:+} %"
     )
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)

@@ -1,164 +1,271 @@
-"""The page with plots, from the newest results of `make bench` in bench/results."""
+#!/usr/bin/env python3
+"""The page with plots, from the newest results of `make bench` in bench/results: index.html beside them.
+
+Each section has the method (what the script says about itself), the machine, the peers and, as a red line,
+what was promised. `make docs` has the same page.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
-import math
+import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent.parent / "bench/results"
-LABEL_WIDTH, BAR_WIDTH, ROW_HEIGHT = 250, 330, 24
-OURS = "probing"
+from bench_plot import Bar, Block, Heading, Plot, Table, to_html, to_markdown
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench/results"
+TITLE = "Benchmarks"
+ABOUT = (
+    "Made from the newest results of `make bench` on the machine that built these pages. Medians; bars are "
+    "on a logarithmic scale, the red line is what is promised. Figures of a busy machine are upper bounds: "
+    "compare ratios."
+)
+Content = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Bar:
-    label: str
-    value: float | None  # None: it has no such thing
-
-
-def svg(bars: list[Bar], unit: str) -> str:
-    """Bars on a logarithmic scale, with the values written: tools differ by orders of magnitude."""
-    values = [bar.value for bar in bars if bar.value is not None and bar.value > 0] or [1.0]
-    low, high = math.floor(math.log10(min(values))) - 0.3, math.log10(max(values))
-    width, height = LABEL_WIDTH + BAR_WIDTH + 110, ROW_HEIGHT * len(bars) + 6
-    parts = [
-        f'<svg viewBox="0 0 {width} {height}" role="img" style="max-width:{width}px;font:13px sans-serif">'
-    ]
-    for number, bar in enumerate(bars):
-        y = ROW_HEIGHT * number + 3
-        colour = "#4051b5" if bar.label.startswith(OURS) else "#9aa0b4"
-        parts.append(f'<text x="{LABEL_WIDTH - 8}" y="{y + 15}" text-anchor="end" fill="currentColor">')
-        parts[-1] += f"{escape(bar.label)}</text>"
-        if bar.value is None:
-            text, length = "–", 0.0
-        else:
-            text = f"{bar.value:.3g} {unit}"
-            length = (
-                BAR_WIDTH * (math.log10(bar.value) - low) / max(high - low, 0.1) if bar.value > 0 else 0.0
-            )
-        parts.append(
-            f'<rect x="{LABEL_WIDTH}" y="{y + 3}" width="{max(length, 1):.0f}" height="15" fill="{colour}"/>'
-        )
-        parts.append(f'<text x="{LABEL_WIDTH + max(length, 1) + 6:.0f}" y="{y + 15}" fill="currentColor">')
-        parts[-1] += f"{escape(text)}</text>"
-    return "".join([*parts, "</svg>"])
-
-
-def newest(kind: str) -> Path | None:
-    found = sorted(RESULTS.glob(f"{kind}*.json"), key=lambda path: path.stat().st_mtime)
-    return found[-1] if found else None
-
-
-def inject(content: dict[str, Any]) -> list[str]:
-    lines = [f"Machine: {content['machine']}. Held is the longest gap that the target itself saw.", ""]
+def entering(content: Content) -> list[Block]:
+    blocks: list[Block] = []
     for threads in sorted({row["threads"] for row in content["rows"]}):
         rows = [row for row in content["rows"] if row["threads"] == threads]
-        for what, key in (("whole command", "wall_p50_ms"), ("target held", "held_p50_ms")):
-            lines += [f"**{what}, {threads} thread{'s' if threads > 1 else ''}**", ""]
-            lines += [svg([Bar(row["tool"], row[key]) for row in rows], "ms"), ""]
+        number = f"{threads} thread{'s' if threads > 1 else ''}"
+        entered = [row for row in rows if row["tool"].startswith(("probing inject", "gdb"))]
+        stacks = [row for row in rows if row not in entered and not row["tool"].startswith("(")]
+        for what, some, most in (("entering", entered, 20), ("stacks", stacks, 10)):
+            limit = most if threads == 1 else None
+            walls, held = (
+                [Bar(row["tool"], row[f"{key}_p50_ms"]) for row in some] for key in ("wall", "held")
+            )
+            blocks.append(Plot(f"{what}, whole command, {number}", walls, "ms", limit))
+            if any(bar.value for bar in held):
+                title = f"{what}, target held (the longest gap that it saw itself), {number}"
+                blocks.append(Plot(title, held, "ms"))
     inside, evaluation = content["inject"], content["eval"]
-    lines.append(
-        f"By the injector's clock the thread is held for {inside['held_us_p50']:.0f} µs (99 %: "
-        f"{inside['held_us_p99']:.0f} µs). The probe adds {inside['rss_added_kb'] / 1024:.1f} MB and "
-        f"{inside['threads_added']} thread. `eval` answers in {evaluation['wall_ms_p50']:.1f} ms."
-    )
-    return lines
+    held = [Bar(f"probing inject, {q}", inside[f"held_us_{q}"] / 1000) for q in ("p50", "p99")]
+    added = [Bar("probing", inside["rss_added_kb"] / 1024)]
+    added += [Bar(who, kb / 1024) for who, kb in content.get("peers_added_kb", {}).items()]
+    evaluated = [Bar("probing eval, inside", evaluation["inside_us_p50"] / 1000)]
+    evaluated.append(Bar("probing eval, whole command", evaluation["wall_ms_p50"]))
+    return [
+        *blocks,
+        Plot("thread held, by the injector's clock", held, "ms", 0.2),
+        Plot("memory added to the target", added, "MB", 5),
+        Plot("eval under a busy GIL", evaluated, "ms", 5),
+    ]
 
 
-def sampling(content: dict[str, Any]) -> list[str]:
+def sampling(content: Content) -> list[Block]:
     options = content["options"]
     rows = [row for row in content["rows"] if not row["tool"].startswith("(")]
     return [
-        f"Machine: {content['machine']}. {options['threads']} threads, {options['rate']} times a second.",
-        *("", "**CPU of the sampler, in percent of a core**", ""),
-        svg([Bar(row["tool"], row["sampler_cpu_percent"]) for row in rows], "%"),
-        *("", "**what the target loses, in percent** (below zero: nothing that could be measured)", ""),
-        svg([Bar(row["tool"], row["slower_percent"]) for row in rows], "%"),
+        f"{options['threads']} threads, {options['rate']:g} times a second.",
+        *(
+            Plot(title, [Bar(row["tool"], row[key]) for row in rows], "%", limit)
+            for title, key, limit in (
+                ("CPU of the sampler, of a core", "sampler_cpu_percent", 5),
+                ("what the target loses (below zero: nothing that could be measured)", "slower_percent", 1),
+            )
+        ),
     ]
 
 
-def query(content: dict[str, Any]) -> list[str]:
+def query(content: Content) -> list[Block]:
     names = {"HTTP": "probing, HTTP", "command": "probing, command", "DuckDB": "DuckDB in its own process"}
     names |= {"peer inside": "PyPI probing, in the target", "peer command": "PyPI probing, command"}
-    lines = []
+    limits = {"select 1": 0.5, "10 k": 2, "1 M": 20}  # over HTTP
+    blocks: list[Block] = []
     for question, row in content["questions"].items():
         bars = [Bar(names.get(who, who), times["p50_ms"] if times else None) for who, times in row.items()]
-        lines += [f"**{question}**", "", svg(bars, "ms"), ""]
-    figures = [f"| {name} | {value:.1f} |" for name, value in content["figures"].items()]
-    return [*lines, "| figure | |", "|---|---|", *figures]
+        limit = next((most for begin, most in limits.items() if question.startswith(begin)), None)
+        blocks.append(Plot(f"{question} (the limit is for HTTP)", bars, "ms", limit))
+    figures = [[name, f"{value:.1f}"] for name, value in content["figures"].items()]
+    return [*blocks, Table(["figure", ""], figures)]
 
 
-def server(content: dict[str, Any]) -> list[str]:
-    bars = [Bar(f"probing: {row['what']}", row["p50_ms"]) for row in content["rows"]]
-    memory = f"probingd takes {content['rss_kb'] / 1024:.1f} MB then."
-    return [f"Machine: {content['machine']}. A request over TCP, median.", "", svg(bars, "ms"), "", memory]
-
-
-def torch(content: dict[str, Any]) -> list[str]:
-    about = content["about"]
-    lines = [
-        f"torch {about['torch']}, Python {about['python']}, {about['cpus']} cores. CPU time of a step",
-        "",
+def server(content: Content) -> list[Block]:
+    bars = {
+        key: [Bar(f"probing: {row['what']}", row[key]) for row in content["rows"] if key in row]
+        for key in ("p50_ms", "p99_ms")
+    }
+    return [
+        Plot("an answer, median", bars["p50_ms"], "ms"),
+        Plot("an answer, 99 %", bars["p99_ms"], "ms", 10),
+        f"probingd takes {content['rss_kb'] / 1024:.1f} MB then.",
     ]
-    lines[0] += " as a multiple of one without tracing, with the range of 95 % of drawn medians."
+
+
+def torch(content: Content) -> list[Block]:
+    """A plot of CPU time, beside peers, and a table with both clocks and what is allowed."""
+    blocks: list[Block] = [
+        "How much longer a step is, with the range of 95 % of such estimates from steps drawn again. What is"
+        " allowed is meant for the upper end of CPU time."
+    ]
     for model, rows in content["results"].items():
-        lines += [f"**{model}**", "", "| mode | times | from | to |", "|---|---|---|---|"]
-        lines += [f"| {mode} | {r:.3f} | {low:.3f} | {high:.3f} |" for mode, (r, low, high) in rows.items()]
-        lines.append("")
-    return lines
+        bounds = content.get("bounds", {}).get(model, {})
+        bars, cells = [], []
+        for row, clocks in rows.items():
+            middle, low, high = clocks["cpu"]
+            peer = row.startswith(("nothing", "torch.", "py-spy", "PyPI"))
+            bars.append(Bar(row if peer else f"probing: {row}", middle, f"({low:+.2f} … {high:+.2f})"))
+            ranges = ["{:+.2f} ({:+.2f} … {:+.2f})".format(*clocks[clock]) for clock in ("cpu", "wall")]
+            cells.append([row, *ranges, f"{bounds[row]:g}" if row in bounds else ""])
+        blocks.append(Plot(f"{model}: CPU time of a step, more", bars, "%"))
+        blocks.append(Table(["percent more", "CPU time", "time that passes", "allowed"], cells))
+        if model in content.get("idle_threads_percent", {}):
+            share = content["idle_threads_percent"][model]
+            blocks.append(f"Idle, by the CPU time of the probe's own threads: {share:.4f} %.")
+    return blocks
 
 
-def start_hook(content: dict[str, Any]) -> list[str]:
-    lines = [
-        f"Machine: {content['machine']}. `python -c pass`, {content['runs']} starts of each, in turn.",
-        "",
-    ]
-    lines += ["| environment | wall | more than plain | CPU | more than plain |", "|---|---|---|---|---|"]
+def start_hook(content: Content) -> list[Block]:
+    rows = []
     for row in content["rows"]:
         cells = [row["case"]]
         for kind in ("wall", "cpu"):
             low, high = row[f"{kind}_range_ms"]
-            cells += [
-                f"{row[f'{kind}_ms']:.2f} ms",
-                f"{row[f'{kind}_more_ms']:+.3f} ms ({low:+.3f} … {high:+.3f})",
-            ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+            more = f"{row[f'{kind}_more_ms']:+.3f} ms ({low:+.3f} … {high:+.3f})"
+            cells += [f"{row[f'{kind}_ms']:.2f} ms", more]
+        rows.append(cells)
+    bars = [Bar(row["case"].replace("hooked", "probing: hooked"), row["wall_ms"]) for row in content["rows"]]
+    headings = ["environment", "wall", "more than plain", "CPU", "more than plain"]
+    return [
+        f"{content['runs']} starts of each, in turn.",
+        Plot("`python -c pass`", bars, "ms"),
+        Table(headings, rows),
+    ]
 
 
-SECTIONS: dict[str, tuple[str, str, Callable[[dict[str, Any]], list[str]]]] = {
-    "inject": ("Entering a process", "bench/inject.py", inject),
-    "sampling": ("Sampling", "bench/sampling.py", sampling),
-    "start_hook": ("The start hook", "bench/start_hook.py", start_hook),
-    "torch_steps": ("Tracing PyTorch", "bench/torch_steps.py", torch),
-    "query": ("Queries", "bench/query.py", query),
-    "server": ("Answers over HTTP", "bench/server.py", server),
+def talk(content: Content) -> list[Block]:
+    rows = content["rows"]
+    return [
+        *(
+            Plot(row["what"], [Bar("probing", row["value"])], row["unit"], row["bound"])
+            for row in rows
+            if row["unit"] == "ms"
+        ),
+        Plot(
+            "a line that runs 100,000 times a second takes more (promised: 3 watched, 0.5 unwatched)",
+            [Bar(f"probing: {row['what']}"[:44], row["value"]) for row in rows if row["unit"] == "%"],
+            "%",
+        ),
+    ]
+
+
+def cluster(content: Content) -> list[Block]:
+    bars = {
+        key: [Bar(f"probing: {row['what']}, {row['ranks']} ranks", row[key]) for row in content["rows"]]
+        for key in ("p50_ms", "worst_ms")
+    }
+    rows = [
+        [row["what"], f"{row['answered']} of {row['expected']}", f"{row['bytes'] / 1024:.0f} KB"]
+        for row in content["rows"]
+    ]
+    return [
+        Plot("slowest ranks of all hosts, median", bars["p50_ms"], "ms"),
+        Plot("the worst", bars["worst_ms"], "ms"),
+        Table(["case", "hosts that answered", "sent to the asker"], rows),
+    ]
+
+
+def fleet(content: Content) -> list[Block]:
+    sending, asking = content["sending"], content["asking"]
+    cores = [Bar(f"probing: {name}", value) for name, value in sending.items() if name.endswith(", cores")]
+    times = [Bar(f"probing: {name}", value) for name, value in asking.items() if name.startswith("slowest")]
+    return [
+        f"{content['ranks']:,} ranks, {sending['rows/s']:,.0f} rows/s; {asking['rows']:,} rows are asked.",
+        Plot("cores that are busy while rows are sent", cores, "cores", 1),
+        Plot("the slowest ranks of an hour, whole command", times, "s", 1),
+    ]
+
+
+def diagnose(content: Content) -> list[Block]:
+    named = [row for row in content["rows"] if row["right"]]
+    rows = [[row["trouble"], row["class"], f"{row['right']} of {row['runs']}"] for row in content["rows"]]
+    alarms = len({alarm["run"] for alarm in content["alarms"]})
+    rows.append(["healthy", "no alarm", f"{content['healthy'] - alarms} of {content['healthy']}"])
+    plots = [
+        Plot(title, [Bar(f"probing: {row['trouble']}", row[key]) for row in named], "s", 30)
+        for title, key in (("until it is named, median", "median_s"), ("the worst", "worst_s"))
+    ]
+    return [
+        f"Jobs of {content['world']} ranks, each on a machine of its own.",
+        *plots,
+        Table(["what goes wrong", "class", "named rightly"], rows),
+    ]
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    script: str
+    draw: Callable[[Content], list[Block]]
+
+
+# By how the files of results begin.
+SECTIONS = {
+    "inject": Section("Entering, held, memory, stacks", "bench/inject.py", entering),
+    "sampling": Section("Sampling", "bench/sampling.py", sampling),
+    "torch_steps": Section("Tracing PyTorch", "bench/torch_steps.py", torch),
+    "query": Section("Queries", "bench/query.py", query),
+    "server": Section("Answers over HTTP", "bench/server.py", server),
+    "talk": Section("REPL and log points", "bench/talk.py", talk),
+    "cluster": Section("Many hosts", "bench/cluster.py", cluster),
+    "fleet": Section("10,000 ranks through ClickHouse", "bench/fleet.py", fleet),
+    "diagnose": Section("What is wrong, by name", "bench/diagnose.py", diagnose),
+    "start_hook": Section("The start hook", "bench/start_hook.py", start_hook),
 }
 
 
-def page() -> str:
-    lines = [
-        "# Benchmarks",
-        "",
-        "Made from the newest results of `make bench` on the machine that built these pages.",
-    ]
-    lines += [
-        "Medians; bars are on a logarithmic scale. Figures of a busy machine are upper bounds: compare",
-        "ratios.",
-        "",
-    ]
-    for kind, (title, script, draw) in SECTIONS.items():
-        lines += [f"## {title}", ""]
+def newest(kind: str) -> Path | None:
+    found = [path for path in RESULTS.glob("*.json") if re.fullmatch(rf"{kind}(-[\w-]+)?", path.stem)]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def method(script: str) -> str:
+    """What the script says about itself, without how it is called."""
+    text = ast.get_docstring(ast.parse((ROOT / script).read_text())) or ""
+    paragraphs = [part for part in text.split("\n\n") if not part.startswith("    ")]
+    return " ".join(" ".join(paragraphs).split())
+
+
+def machine(content: Content) -> str:
+    about = content.get("about", {})
+    told = content.get("machine") or ", ".join(f"{name} {value}" for name, value in about.items())
+    return f"Machine: {told or 'not recorded'}."
+
+
+def blocks() -> list[Block]:
+    found: list[Block] = [ABOUT]
+    for kind, section in SECTIONS.items():
+        found.append(Heading(section.title))
         path = newest(kind)
         if path is None:
-            lines += [f"Not measured here yet: `{script}` writes it.", ""]
+            found.append(f"Not measured here yet: `{section.script}` writes it.")
             continue
+        content = json.loads(path.read_text())
         when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(path.stat().st_mtime))
-        lines += [f"`{script}`, {when} UTC.", "", *draw(json.loads(path.read_text())), ""]
-    return "\n".join(lines)
+        found += [f"`{section.script}`, {when} UTC. {machine(content)}", method(section.script)]
+        found += section.draw(content)
+    return found
+
+
+def page() -> str:
+    return f"# {TITLE}\n\n{to_markdown(blocks())}"
+
+
+def main() -> int:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / "index.html"
+    path.write_text(to_html(TITLE, blocks()))
+    print(f"{path.relative_to(ROOT)}: {len(list(RESULTS.glob('*.json')))} results")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs: Debian packages (as root), the Python tools of
-# tools/requirements.txt in build/venv, DuckDB in build/deps, uPlot in web/vendor. What is there is left
-# alone, so a second run takes no time, no network and no rights.
+# tools/requirements.txt in build/venv, DuckDB in build/deps, what the web page is made of and with in
+# web/node_modules. What is there is left alone, so a second run takes no time, no network and no rights.
 #
 #   install_deps.sh          build and test
 #   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
 #   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
 #   install_deps.sh torch    + PyTorch in build/torch-venv (1 GB), for tests and bench that skip without
+#   install_deps.sh spark    + PySpark in build/spark-venv (450 MB), for a test of history that skips without
 #   install_deps.sh docs     + what builds the documentation, in build/docs-venv
+#   install_deps.sh clients  + programs of others that talk to probingd in the tests, in build/clients-venv
 #   install_deps.sh e2e      + chromium, and what drives it, in build/e2e-venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,9 +20,11 @@ die() { printf 'deps: %s\n' "$*" >&2; exit 1; }
 # Versions are those of Debian 12, which do not change; libraries with a version in their name
 # are asked for by that name.
 BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
-                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev
+                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev liblz4-dev
                 python3 python3-venv ca-certificates git)
-TEST_PACKAGES=(strace gdb util-linux procps musl-tools)
+TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl)
+# What the tests talk to. They start these themselves, with directories and ports of their own.
+SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server clickhouse-client prometheus)
 E2E_PACKAGES=(chromium fonts-dejavu-core)
 BENCH_PACKAGES=(wrk)
 CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
@@ -42,6 +46,16 @@ install_packages() {
     awk '/^Setting up / {printf "deps:   %s\n", $3; fflush()}'
 }
 
+# Packages of servers start them, unless this file says no.
+install_servers() (
+  if [[ $(id -u) -eq 0 && ! -e /usr/sbin/policy-rc.d ]]; then
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
+  fi
+  install_packages "${SERVER_PACKAGES[@]}"
+)
+
 # The first python3 of the PATH that the tools support; pyenv's or Debian's, both will do.
 find_python() {
   local python
@@ -54,12 +68,24 @@ find_python() {
   die "no python3 >= 3.10 with venv in PATH. Next: apt-get install python3 python3-venv"
 }
 
-# install_venv DIR REQUIREMENTS: makes DIR when it is missing, installs what it has not got.
+# Python 3.11, which PyTorch's pinned version is installed for: of the PATH, or one of pyenv's.
+find_python311() {
+  local python
+  for python in python3.11 python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.11.*/bin/python3; do
+    if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info[:2] != (3, 11))' 2> /dev/null; then
+      command -v "$python"
+      return
+    fi
+  done
+  return 1
+}
+
+# install_venv DIR REQUIREMENTS [PYTHON]: makes DIR when it is missing, installs what it has not got.
 install_venv() {
   local venv=$1 requirements=$2
   if [[ ! -x $venv/bin/python ]]; then
-    local python
-    python=$(find_python)
+    local python=${3:-}
+    [[ -n $python ]] || python=$(find_python)
     say "creating $venv with $("$python" --version)"
     mkdir -p "$(dirname "$venv")"
     "$python" -m venv "$venv"
@@ -69,25 +95,45 @@ install_venv() {
   "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off -r "$requirements"
 }
 
+# Exactly what web/package-lock.json says, with the sums it has. No package runs a script of its own.
+install_web() {
+  local lock=web/package-lock.json stamp=web/node_modules/.installed
+  cmp -s "$lock" "$stamp" && return
+  say "installing the packages of the web page into web/node_modules"
+  (cd web && npm ci --ignore-scripts --silent) ||
+    die "npm ci failed in web/. Next: look at what \`cd web && npm ci --ignore-scripts\` says"
+  cp "$lock" "$stamp"
+}
+
 case ${1:-build} in
   build)
-    # npm fetches DuckDB; whoever has one from elsewhere needs none of Debian's.
+    # npm fetches DuckDB, Node builds the web page; whoever has them from elsewhere needs none of Debian's.
     command -v npm > /dev/null || BUILD_PACKAGES+=(npm)
+    command -v node > /dev/null || BUILD_PACKAGES+=(nodejs)
     install_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     install_venv build/venv tools/requirements.txt
     tools/fetch_duckdb.sh
-    tools/fetch_uplot.sh
+    install_web
     ;;
+  servers) install_servers ;;
   clang) install_packages "${CLANG_PACKAGES[@]}" ;;
   bench)
     install_packages "${BENCH_PACKAGES[@]}"
     install_venv build/bench-venv bench/requirements.txt
     ;;
   docs) install_venv build/docs-venv docs/requirements.txt ;;
-  torch) install_venv build/torch-venv tests/integration/torch_requirements.txt ;;
+  torch)
+    if [[ -x build/torch-venv/bin/python ]] || python311=$(find_python311); then
+      install_venv build/torch-venv tests/integration/torch_requirements.txt "${python311:-}"
+    else
+      say "no Python 3.11 with venv here, which PyTorch is installed for: its tests are skipped"
+    fi
+    ;;
+  spark) install_venv build/spark-venv tests/integration/spark_requirements.txt ;;
+  clients) install_venv build/clients-venv tests/integration/client_requirements.txt ;;
   e2e)
     install_packages "${E2E_PACKAGES[@]}"
     install_venv build/e2e-venv tests/e2e/requirements.txt
     ;;
-  *) die "unknown part '$1': build, clang, bench, docs, torch or e2e" ;;
+  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, spark or e2e" ;;
 esac

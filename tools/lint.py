@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All style checks in one go: ruff, clang-format, the dependency rule, names of machines."""
+"""All style checks in one go: ruff, clang-format, the dependency rule, names of machines, the web page."""
 
 from __future__ import annotations
 
@@ -54,18 +54,30 @@ def check_machine_names() -> bool:
 FORBIDDEN_IN_PAGE = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function\b"
     r"|\sstyle=|\son\w+=\"|https?://(?!www\.w3\.org/)"
+    r"|\bas any\b|[:<,] any\b|@ts-(?:ignore|nocheck|expect-error)"
 )
 
 
 def check_web_page() -> bool:
     found = [
         f"{name}:{number}: {match.group()}"
-        for name in committed_files("web/*.js", "web/*.html")
+        for name in committed_files("web/src/*.ts", "web/*.html")
         for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
         for match in FORBIDDEN_IN_PAGE.finditer(line)
     ]
-    report("web page: no HTML text, nothing inline, nothing from elsewhere", not found, "\n".join(found))
+    report(
+        "web page: no HTML text, nothing inline, nothing from elsewhere, no any", not found, "\n".join(found)
+    )
     return not found
+
+
+def check_web_types() -> bool:
+    compiler = ROOT / "web/node_modules/.bin/tsc"
+    title = "web page: types (tsc)"
+    if not compiler.is_file():
+        report(title, False, f"{compiler.relative_to(ROOT)} is missing. Next: make deps")
+        return False
+    return run(title, [str(compiler), "--project", "web", "--pretty", "false"])
 
 
 def main() -> int:
@@ -77,6 +89,7 @@ def main() -> int:
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
         check_machine_names(),
         check_web_page(),
+        check_web_types(),
     ]
     return 0 if all(results) else 1
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import bench_page
 import help_text
+import library_pages
 import reference_pages
 import stage
 
@@ -28,7 +29,14 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
-GENERATED = ("reference/commands.md", "reference/settings.md", "reference/api.md", "benchmarks.md")
+GENERATED = (
+    "reference/commands.md",
+    "reference/settings.md",
+    "reference/api.md",
+    "reference/python.md",
+    "reference/c.md",
+    "benchmarks.md",
+)
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
@@ -88,6 +96,8 @@ def write_sources() -> None:
         "reference/commands.md": reference_pages.commands_page(help_text.read_all(stage.BIN)),
         "reference/settings.md": reference_pages.settings_page(),
         "reference/api.md": reference_pages.api_page(),
+        "reference/python.md": library_pages.python_page(),
+        "reference/c.md": library_pages.c_page(),
         "benchmarks.md": bench_page.page(),
     }
     assert set(made) == set(GENERATED)

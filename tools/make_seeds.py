@@ -97,6 +97,45 @@ def make_entries() -> bytes:
     return bytes([len(cie)]) + cie + bytes([len(fde)]) + fde + expression
 
 
+# What a peer sends (session_fuzz.cc): \x01 before it is the owner, \x80 a stranger who pauses in the middle.
+HEAD = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
+TOKEN = b"Authorization: Bearer a-token-that-nobody-can-guess\r\n"
+UPGRADE = (
+    b"GET /socket HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+POST = b"POST /json HTTP/1.1\r\n" + HEAD
+HI = bytes([0x81, 0x82, 1, 2, 3, 4, ord("h") ^ 1, ord("i") ^ 2, 0x88, 0x80, 0, 0, 0, 0])  # and goodbye
+CONVERSATIONS = {
+    "post": b"\x01" + POST + b'Content-Length: 10\r\n\r\n{"a": [1]}',
+    "chunks": b"\x81" + POST + b'Transfer-Encoding: chunked\r\n\r\n5;x=y\r\n{"a":\r\n3\r\n 1}\r\n0\r\n\r\n',
+    "broken_chunks": b"\x01POST /json HTTP/1.1\r\n"
+    + HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n{",
+    "expect": b"\x01" + POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+    "pipeline": b"\x01" + (b"GET /text?a=%20b HTTP/1.1\r\n" + HEAD + b"\r\n") * 3,
+    "events": b"\x01GET /events?wrong=1 HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "socket": b"\x81"
+    + UPGRADE
+    + bytes([0x81, 0x82, 1, 2, 3, 4, ord("h") ^ 1, ord("i") ^ 2, 0x88, 0x80, 0, 0, 0, 0]),
+    "token": b"\x80" + POST + TOKEN + b"Content-Length: 2\r\n\r\n{}",
+    "no_token": b"\x80GET /text HTTP/1.1\r\n" + HEAD + b"Cookie: probing_session=00\r\n\r\n",
+    "two_hosts": b"\x01GET /text HTTP/1.1\r\n" + HEAD + b"Host: evil\r\n\r\n",
+    "absolute": b"\x01GET http://127.0.0.1/text HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "head": b"\x01HEAD /text HTTP/1.0\r\nHost: [::1]:80\r\nConnection: keep-alive\r\n\r\n",
+    "text": b"\x81help\r\nselect 1\nquit\n",
+    "text_token": b"\x80token a-token-that-nobody-can-guess\nbt\n",
+    "text_no_token": b"\x80token wrong\nbt\n",
+    "garbage": b"\x01\x00\x01\x80\xff\n",
+}
+# Lines after the number of targets (text_commands_fuzz.cc).
+LINES = {
+    "none": b"\x00bt\nlist\neval 1\nstatus",
+    "one": b"\x01help\nbt\neval print(1)\nconfig a\nconfig a=b\nstatus\ntables python.'x\nselect 1\n\n",
+    "two": b"\x02bt\neval 1\nuse 4711\neval 1\nuse 99999999999\nbt 99999999999999\n config \t x ",
+}
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for style in ("gnu", "sysv"):
@@ -125,6 +164,10 @@ def main() -> None:
     write("message_fuzz", "two", make_messages())
     for name, text in (("seconds", b"probing.eval.timeout=0.5"), ("bytes", b"probing.max_memory=1GB")):
         write("settings_fuzz", name, text)
+    for name, text in CONVERSATIONS.items():
+        write("session_fuzz", name, text)
+    for name, text in LINES.items():
+        write("text_commands_fuzz", name, text)
 
 
 if __name__ == "__main__":

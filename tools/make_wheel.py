@@ -27,6 +27,9 @@ from stage import DIST, EXECUTABLE, PLAIN, ROOT, Entry
 ALIASES = {"manylinux_2_17_x86_64": "manylinux2014_x86_64", "manylinux_2_12_x86_64": "manylinux2010_x86_64"}
 # A wheel has no links. $0 is a path, since somebody found this file; beside it is the program.
 PROBE_SCRIPT = b'#!/bin/sh\nexec "${0%/*}/probing" --as-probe "$@"\n'
+# pip removes a folder with the last file that was in it, and leaves those that had only folders.
+FOLDER_MARK = b"So that pip removes this folder, too, when it uninstalls probing.\n"
+ALWAYS_THERE = {"bin", "include", "lib"}  # in an environment
 METADATA = """\
 Metadata-Version: 2.1
 Name: probing
@@ -60,7 +63,9 @@ def entries(version: str) -> list[Entry]:
         else:
             original = real[str(Path(path).parent / entry.link)] if entry.link else entry
             found.append(Entry(name, original.data, original.mode))
-    found += [Entry(f"{data}/data/{e.path}", e.data, e.mode) for e in stage.shared_files()]
+    shared = list(stage.shared_files())
+    found += [Entry(f"{data}/data/{e.path}", e.data, e.mode) for e in shared]
+    found += [Entry(f"{data}/data/{folder}/.probing", FOLDER_MARK) for folder in bare_folders(shared)]
     texts = list(stage.licenses())
     found += [Entry(f"{info}/licenses/{e.path}", e.data) for e in texts]
     more = "".join(f"License-File: {e.path}\n" for e in texts if e.path != "LICENSE")
@@ -69,6 +74,13 @@ def entries(version: str) -> list[Entry]:
         Entry(f"{info}/METADATA", METADATA.format(version=version, more=more, readme=readme).encode())
     )
     return found
+
+
+def bare_folders(files: Iterable[Entry]) -> list[str]:
+    """Those that files are below of, but none is in."""
+    parents = {Path(entry.path).parent for entry in files}
+    above = {folder for parent in parents for folder in parent.parents if folder.name}
+    return sorted(str(folder) for folder in above - parents if str(folder) not in ALWAYS_THERE)
 
 
 def write(path: Path, files: Iterable[Entry], version: str, tag: str, compression: int) -> None:

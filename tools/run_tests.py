@@ -11,7 +11,6 @@ somebody looks at them.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -76,24 +75,20 @@ class Suite:
                 self.passed += 1
 
 
-def page_tests() -> list[str]:
-    return sorted(str(path) for path in (ROOT / "tests/web").glob("*.test.mjs"))
-
-
 def suites(pytest_arguments: list[str]) -> list[Suite]:
     cpp, integration = RESULTS / "ctest.xml", RESULTS / "pytest.xml"
     ctest = ["ctest", "--test-dir", "build/release", "--output-on-failure", "--output-junit", str(cpp)]
-    # npm, which fetches DuckDB, brings node; a build with a DuckDB from elsewhere may have none.
-    node = [Suite("web", ["node", "--test", *page_tests()])] if shutil.which("node") else []
+    web = RESULTS / "vitest.xml"
+    vitest = ["web/node_modules/.bin/vitest", "run", "--root=web", "--reporter=default", "--reporter=junit"]
     # --no-tests=error: a build without tests must not look like one whose tests pass.
     return [
-        *node,
+        Suite("web", [*vitest, f"--outputFile.junit={web}"], web),
         Suite("layers", [sys.executable, "tools/check_layers.py"]),
         Suite("symbols", [sys.executable, "tools/check_symbols.py", "build/release/bin/libprobing.so"]),
         Suite("c++", [*ctest, "--no-tests=error"], cpp, ["--rerun-failed"]),
         Suite(
             "integration",
-            [sys.executable, "-m", "pytest", f"--junit-xml={integration}", *pytest_arguments],
+            [sys.executable, "tools/side_by_side.py", str(integration), *pytest_arguments],
             integration,
             ["--last-failed"],
         ),

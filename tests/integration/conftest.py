@@ -15,6 +15,7 @@ import pytest
 import serving
 from terminal import PROMPT, Terminal
 from users import User, free_port, uids
+from zygote import ForkedTarget, Zygote
 
 HARD_TIMEOUT_SECONDS = 60
 
@@ -113,6 +114,30 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
 
     yield start
     endings = [(t.command, t.process.returncode) for t in started if t.process.poll() not in (None, 0, -9)]
+    for one in started:
+        one.kill()
+    assert not endings, f"targets died: {endings}"
+
+
+@pytest.fixture(scope="session")
+def torch_zygote() -> Iterator[Zygote]:
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def forked(tmp_path: Path, torch_zygote: Zygote) -> Iterator[StartTarget]:
+    """Starts targets that need torch, from a process that has it: forked("torch_kinds", "plain")."""
+    started: list[ForkedTarget] = []
+
+    def start(name: str, *arguments: object, **environment: str) -> harness.Target:
+        command = [str(harness.TARGETS / f"target_{name}.py"), *map(str, arguments)]
+        started.append(ForkedTarget(torch_zygote, command, tmp_path, environment))
+        return started[-1]
+
+    yield start
+    endings = [(t.command, t.process.poll()) for t in started if t.process.poll() not in (None, 0, -9)]
     for one in started:
         one.kill()
     assert not endings, f"targets died: {endings}"

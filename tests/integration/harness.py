@@ -219,20 +219,24 @@ class Target:
         self._slots = folder / f"report-{time.monotonic_ns()}"
         self._slots.write_bytes(bytes(512))
         self.stderr_path = self._slots.with_suffix(".stderr")
-        with self.stderr_path.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env=clean_environment(TARGET_REPORT=str(self._slots), **environment),
-            )
+        self.stderr_path.touch()
+        self.process = self.start({"TARGET_REPORT": str(self._slots), **environment})
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode().split()
         if line[:1] != ["ready"]:
             self.kill()
             raise AssertionError(f"{command} did not become ready: {line} {self.stderr_path.read_text()}")
         self.counters = line[1:]
+
+    def start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with self.stderr_path.open("wb") as stderr:
+            return subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=clean_environment(**environment),
+            )
 
     @property
     def pid(self) -> int:

@@ -17,7 +17,18 @@ _numbers = itertools.count(os.getpid() % 16000)
 @dataclass(frozen=True)
 class OtherMachine:
     here: str  # the address this machine has for the other one
+    there: str  # and the other one for this
+    link: str  # our end of the cable
     prefix: list[str]  # of commands that run there
+
+    def set_cable(self, state: str) -> None:
+        """up or down."""
+        subprocess.run(["ip", "link", "set", self.link, state], check=True, capture_output=True)
+
+    def slow_down(self, rate: str) -> None:
+        """All that the other one sends goes through a narrow place from now on."""
+        shape = f"tc qdisc replace dev eth0 root tbf rate {rate} burst 4kb latency 400ms".split()
+        subprocess.run([*self.prefix, *shape], check=True, capture_output=True)
 
     def run(self, *command: str, **options: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | options
@@ -47,11 +58,12 @@ def other_machine() -> Iterator[OtherMachine]:
         for command in (
             ["ip", "addr", "add", f"{here}/30", "dev", link],
             ["ip", "link", "set", link, "up"],
+            [*inside, "ip", "link", "set", "lo", "up"],
             [*inside, "ip", "addr", "add", f"{there}/30", "dev", "eth0"],
             [*inside, "ip", "link", "set", "eth0", "up"],
         ):
             subprocess.run(command, check=True, capture_output=True)
-        yield OtherMachine(here, inside)
+        yield OtherMachine(here, there, link, inside)
     finally:
         holder.kill()  # and the cable goes with it
         holder.wait()

@@ -78,6 +78,6 @@ class Venv:
         return done.stdout
 
     def files(self) -> set[str]:
-        """Every file, but not what Python compiles for itself. (pip leaves folders that became empty.)"""
-        found = (path for path in self.folder.rglob("*") if not path.is_dir())
-        return {str(path.relative_to(self.folder)) for path in found if "__pycache__" not in path.parts}
+        """Everything that is there, folders too, but not what Python compiles for itself."""
+        found = (path.relative_to(self.folder) for path in self.folder.rglob("*"))
+        return {str(path) for path in found if "__pycache__" not in path.parts}

@@ -17,9 +17,19 @@ _numbers = itertools.count()
 class Job:
     """Ranks with the variables that torchrun would give them."""
 
-    def __init__(self, start: Callable[..., Target], store: Path, world: int, trouble: str, who: int) -> None:
-        self.name = f"job-{os.getpid()}-{next(_numbers)}"
-        folder = store / self.name
+    def __init__(
+        self,
+        start: Callable[..., Target],
+        store: Path,
+        world: int,
+        trouble: str,
+        who: int,
+        again: Job | None = None,  # what this is another life of
+    ) -> None:
+        number = next(_numbers)
+        self.name = again.name if again else f"job-{os.getpid()}-{number}"
+        self.restart = again.restart + 1 if again else 0
+        folder = store / f"{self.name}-{self.restart}"
         folder.mkdir()
         self.ranks = [
             start("rank", PACKAGE, folder, trouble, who, **self.variables(rank, world))
@@ -32,6 +42,7 @@ class Job:
             "WORLD_SIZE": str(world),
             "LOCAL_RANK": str(rank),
             "TORCHELASTIC_RUN_ID": self.name,
+            "TORCHELASTIC_RESTART_COUNT": str(self.restart),
             "PROBING_LIBRARY": str(harness.BIN / "libprobing.so"),
         }
 

@@ -74,9 +74,11 @@ def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else 0
 
 
-def as_stranger(served: Served, *headers: str, path: str = "/api/v1/targets") -> tuple[int, str]:
-    """curl by a user who is neither the owner nor root."""
-    stranger = next(uids)
+def as_stranger(
+    served: Served, *headers: str, path: str = "/api/v1/targets", uid: int | None = None
+) -> tuple[int, str]:
+    """curl by a user who is neither the owner nor root; another one each time unless named."""
+    stranger = uid or next(uids)
     command = ["setpriv", f"--reuid={stranger}", f"--regid={stranger}", "--clear-groups", "curl", "-sS"]
     for header in headers:
         command += ["-H", header]

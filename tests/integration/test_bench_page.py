@@ -10,25 +10,30 @@ from pathlib import Path
 
 import bench_page
 import pytest
+from bench_plot import to_html
 
 RANGE = [-0.1, 0.1]
-RESULTS = {
-    "inject-1": {
-        "machine": "a machine",
+MACHINE = {"machine": "a machine"}
+# As the scripts write them, in short.
+RESULTS: dict[str, dict[str, object]] = {
+    "inject-1": MACHINE
+    | {
         "rows": [
             {"tool": "probing inject", "threads": 1, "wall_p50_ms": 12.0, "held_p50_ms": 0.2},
+            {"tool": "probing backtrace", "threads": 1, "wall_p50_ms": 4.0, "held_p50_ms": 0.0},
             {"tool": "gdb <attach>", "threads": 1, "wall_p50_ms": 400.0, "held_p50_ms": 0.0},
         ],
         "inject": {"held_us_p50": 88, "held_us_p99": 156, "rss_added_kb": 1216, "threads_added": 1},
-        "eval": {"wall_ms_p50": 2.1},
+        "eval": {"wall_ms_p50": 2.1, "inside_us_p50": 310},
+        "peers_added_kb": {"PyPI probing": 24576},
     },
-    "sampling-1": {
-        "machine": "a machine",
+    "sampling-1": MACHINE
+    | {
         "options": {"threads": 150, "rate": 100},
         "rows": [{"tool": "probing record", "sampler_cpu_percent": 4.6, "slower_percent": -2.0}],
     },
-    "start_hook-1": {
-        "machine": "a machine",
+    "start_hook-1": MACHINE
+    | {
         "runs": 3,
         "rows": [
             {"case": "hooked", "wall_ms": 12.0, "wall_more_ms": 0.01, "wall_range_ms": RANGE}
@@ -37,13 +42,45 @@ RESULTS = {
     },
     "torch_steps-1": {
         "about": {"torch": "2", "python": "3.11", "cpus": 2},
-        "results": {"mlp": {"traced": [1.02, 1.01, 1.03]}},
+        "bounds": {"mlp": {"idle": 0.1}},
+        "results": {"mlp": {"idle": {"cpu": [0.02, 0.01, 0.03], "wall": [0.02, -0.1, 0.3]}}},
+        "idle_threads_percent": {"mlp": 0.01},
     },
-    "query-1": {
+    "query-1": MACHINE
+    | {
         "questions": {"select 1": {"HTTP": {"p50_ms": 0.1}, "peer inside": None}},
         "figures": {"ns a row": 3.8},
     },
-    "server": {"machine": "a machine", "rss_kb": 2048, "rows": [{"what": "health", "p50_ms": 0.09}]},
+    "server": MACHINE | {"rss_kb": 2048, "rows": [{"what": "health", "p50_ms": 0.09, "p99_ms": 0.3}]},
+    "talk": MACHINE
+    | {
+        "rows": [
+            {"what": "first prompt", "value": 42.0, "unit": "ms", "bound": 150},
+            {"what": "a watched line", "value": 1.7, "unit": "%", "bound": 3},
+        ]
+    },
+    "cluster": MACHINE
+    | {
+        "rows": [
+            {"what": "8 hosts", "ranks": 64, "p50_ms": 30.0, "worst_ms": 50.0}
+            | {"bytes": 4096, "answered": 8, "expected": 8}
+        ]
+    },
+    "fleet-1": MACHINE
+    | {
+        "ranks": 10000,
+        "sending": {"rows/s": 9990.0, "sink, cores": 0.2, "server, cores": 0.3},
+        "asking": {"rows": 36000000, "slowest ranks, s, median": 0.7},
+    },
+    "diagnose-1": {
+        "world": 4,
+        "healthy": 3,
+        "alarms": [{"run": 1}, {"run": 1}],
+        "rows": [
+            {"trouble": "gil", "class": "hang", "runs": 3, "right": 3, "median_s": 6.5, "worst_s": 11.5},
+            {"trouble": "nan", "class": "nan", "runs": 3, "right": 0, "median_s": None, "worst_s": None},
+        ],
+    },
 }
 
 
@@ -65,11 +102,49 @@ def test_every_kind_of_result_is_shown(results: Path) -> None:
     page = bench_page.page()
     assert "Not measured" not in page
     plots = re.findall(r"<svg.*?</svg>", page)
-    assert len(plots) == 6
+    assert len(plots) >= 2 * len(bench_page.SECTIONS)
     for plot in plots:
         ElementTree.fromstring(plot)
-    for text in ("12 ms", "gdb &lt;attach&gt;", "88 µs", "4.6 %", "+0.010 ms", "| traced | 1.020", "0.09 ms"):
+    for text in (
+        "12 ms",
+        "gdb &lt;attach&gt;",
+        "0.088 ms",
+        "24 MB",
+        "4.6 %",
+        "+0.010 ms",
+        "| +0.02 (+0.01 … +0.03)",
+    ):
         assert text in page
+    for text in (
+        "limit 20 ms",
+        "0.09 ms",
+        "42 ms",
+        "8 of 8",
+        "10,000 ranks",
+        "torch 2, python 3.11",
+        "2 of 3",
+    ):
+        assert text in page
+    assert "| 2 of 3" in page
+    assert page.count("Machine: ") == len(bench_page.SECTIONS)
+
+
+def test_the_page_beside_the_results_is_one_whole_file(results: Path) -> None:
+    (results / "server.json").write_text(json.dumps(RESULTS["server"]))
+    html = to_html("x", bench_page.blocks())
+    assert "<h2>Answers over HTTP</h2>" in html and "<svg" in html
+    assert not re.search(r"(src|href)=", html)
+
+
+def test_every_script_that_writes_results_has_a_section() -> None:
+    scripts = {str(path.relative_to(bench_page.ROOT)) for path in (bench_page.ROOT / "bench").glob("*.py")}
+    writers = {name for name in scripts if "bench/results" in (bench_page.ROOT / name).read_text()}
+    writers.remove("bench/ring_python.py")  # query.py has its figures
+    assert {section.script for section in bench_page.SECTIONS.values()} == writers
+    makefile = (bench_page.ROOT / "Makefile").read_text()
+    named = re.search(r"^BENCHES := (.*)", makefile, re.MULTILINE)
+    assert named is not None
+    assert {f"bench/{name}.py" for name in [*named[1].split(), "torch_steps", "diagnose"]} == writers
 
 
 def test_the_newest_result_counts(results: Path) -> None:

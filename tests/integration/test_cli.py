@@ -55,11 +55,10 @@ def test_code_and_settings_may_follow_a_target(probing: Cli, probed: Target) -> 
     assert probing("config", probed.pid, "probing.eval.timeout").expect(0).stdout == "10\n"
 
 
-@pytest.mark.parametrize("name", ["clickhouse://node7/db"])
-def test_targets_of_later_versions_are_refused_by_name(probing: Cli, name: str) -> None:
-    for words in (["-t", name, "status"], [name, "status"]):
+def test_a_store_is_no_process(probing: Cli) -> None:
+    for words in (["-t", "clickhouse://node7/db", "status"], ["clickhouse://node7/db", "status"]):
         answer = probing(*words).expect(2)
-        assert "not served by probing" in answer.stderr
+        assert "a store is none" in answer.stderr
         assert "hint: " in answer.stderr
 
 

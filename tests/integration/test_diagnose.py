@@ -67,6 +67,20 @@ def test_a_rank_that_died_is_missing_in_a_collective_and_the_first_to_die(
     assert "rank 1 has ended" in named(probing, one, "collective_hang")["evidence"]
 
 
+def test_a_job_that_was_started_again_is_judged_by_its_last_life(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    first = Job(target, tmp_path, 3, "hang", 0)
+    first.await_steps(25, rank=1)
+    for rank in first.ranks:
+        rank.kill()
+    again = Job(target, tmp_path, 3, "hang", 2, again=first)
+    finding = named(probing, again, "collective_hang")
+    assert finding["ranks"] == [2] and "2 of 3 ranks wait in all_reduce" in finding["evidence"]
+    [death] = first.findings(probing, "--class", "first_death")
+    assert death["severity"] == "warning" and death["evidence"].endswith("; it was started again since")
+
+
 def test_different_operations_at_the_same_place(probing: Cli, job: StartJob) -> None:
     finding = named(probing, job(3, "mismatch", 1), "collective_mismatch")
     assert "#26" in finding["evidence"] and "rank 1 calls broadcast" in finding["evidence"]
@@ -93,7 +107,7 @@ def test_threads_that_wait_for_each_other(probing: Cli, job: StartJob) -> None:
     assert finding["ranks"] == [0]
     assert (
         finding["evidence"].startswith("2 threads wait for locks")
-        and "take (target_rank.py" in finding["evidence"]
+        and "take (troubles.py" in finding["evidence"]
     )
 
 
@@ -109,7 +123,7 @@ def test_a_process_stuck_in_the_kernel(probing: Cli, job: StartJob, tmp_path: Pa
     one = job(1, "kernel", 0)
     finding = named(probing, one, "hang", "hang_kernel")
     assert "stuck in the kernel (D state" in finding["evidence"]
-    with (tmp_path / one.name / "fifo").open("wb"):
+    with (tmp_path / f"{one.name}-0" / "fifo").open("wb"):
         pass  # so that it can be ended
 
 
@@ -126,7 +140,7 @@ def test_a_stopped_process(probing: Cli, job: StartJob) -> None:
 
 def test_steps_that_have_stopped(probing: Cli, job: StartJob) -> None:
     finding = named(probing, job(1, "hang", 0), "hang", "hang_progress")
-    assert "since step 24" in finding["evidence"] and "wait_for_ever (target_rank.py" in finding["evidence"]
+    assert "since step 24" in finding["evidence"] and "wait_for_ever (troubles.py" in finding["evidence"]
 
 
 def test_memory_that_grows(probing: Cli, job: StartJob) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import check_layers
 import harness
 import help_text
+import library_pages
 import make_docs
 import pytest
 import reference_pages
@@ -20,6 +23,8 @@ DOCS = harness.ROOT / "docs"
 BLOCK = re.compile(r"(<!-- may be empty -->\n)?```sql\n(.*?)```", re.DOTALL)
 GUIDE_QUERY = re.compile(r'^    probing (?:-t PID )?query "([^"]+)"$', re.MULTILINE)
 
+COMMAND = re.compile(r"^ {4}(?:\$ )?(?:PROBING\w*=\S+ )?probing ([-\w][^─\n]*?)(?: {2,}#.*)?$", re.MULTILINE)
+
 
 def cookbook() -> list[tuple[str, bool]]:
     """(SQL, whether there must be rows)"""
@@ -29,6 +34,15 @@ def cookbook() -> list[tuple[str, bool]]:
 def guide_queries() -> list[str]:
     pages = [*DOCS.glob("*.md"), *(DOCS / "guides").glob("*.md")]
     return sorted({sql for page in pages for sql in GUIDE_QUERY.findall(page.read_text())})
+
+
+def commands() -> list[tuple[str, ...]]:
+    """Lines that somebody would type: words of `probing …`, without a target and what a pipe leads to."""
+    found = set()
+    for page in [*DOCS.rglob("*.md"), harness.ROOT / "README.md", harness.ROOT / "README.cn.md"]:
+        found |= set(COMMAND.findall(page.read_text()))
+    lines = (shlex.split(line.split(" | ")[0]) for line in found if line.count('"') % 2 == 0)
+    return sorted({tuple(words[2:] if words[0] == "-t" else words) for words in lines})
 
 
 def cpp_tests() -> set[str]:
@@ -91,7 +105,28 @@ def test_the_reference_has_every_command_setting_and_route(probing: Cli) -> None
     assert all(f" {route}\n" in reference_pages.api_page() for route in routes)
 
 
+def test_every_public_name_of_the_package_and_of_the_header_is_explained() -> None:
+    page = library_pages.python_page()
+    sections = page.split("\n## probing.")[1:]
+    assert [section.split("\n")[0] for section in sections] == library_pages.public_names()
+    for section in sections:
+        for signature, text in re.findall(r"^    (\w.*\) -> .*)\n\n(.*)$", section, re.MULTILINE):
+            assert text, f"nothing is said about {signature}"
+    exported = re.findall(r"^PROBING_EXPORT .*?(\w+)\(", library_pages.HEADER.read_text(), re.MULTILINE)
+    assert len(exported) > 5
+    for name in exported:
+        assert re.search(rf"\*/\nPROBING_EXPORT .*{name}\(", library_pages.c_page()), name
+
+
 # ── names that documents use ─────────────────────────────────────────────────────────────────
+
+
+def test_the_folders_of_the_architecture_are_those_of_the_layers() -> None:
+    text = (harness.ROOT / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `src/(\w+)` \|.*\| ?([^|]*?) ?\|$", text, re.MULTILINE)
+    told = {folder: set(filter(None, uses.split(", "))) - {"base"} for folder, uses in rows}
+    layers = check_layers.parse_toml((harness.ROOT / "tools/layers.toml").read_text())["uses"]
+    assert told == {folder: set(uses) for folder, uses in layers.items()}
 
 
 def test_every_fault_has_tests_that_exist() -> None:
@@ -138,6 +173,30 @@ Rows = Callable[[str], list[dict[str, object]]]
 @pytest.fixture
 def ask(probing: Cli, job: Target) -> Rows:
     return lambda sql: harness.rows(probing, sql, job.pid)
+
+
+def test_commands_of_the_documents_have_these_options(probing: Cli) -> None:
+    every = commands()
+    assert len(every) > 40
+    for words in every:
+        known = probing(words[0], "--help").expect(0).stdout
+        for option in (word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)):
+            assert re.search(rf"[ ,]{option}\b", known), f"probing {words[0]} has no {option}: {words}"
+
+
+# The rest needs a second host, a terminal, or a condition that this job does not meet.
+RUN = {"backtrace", "inject", "config", "list", "tables", "memory", "doctor"}
+NEEDS_MORE = ("--job", "--leaks", "probing.server.certificate=")
+
+
+def test_commands_of_the_documents_work(probing: Cli, job: Target) -> None:
+    some = [words for words in commands() if words[0] in RUN]
+    for words in some:
+        if not any(word.startswith(NEEDS_MORE) for word in words):
+            target = ["-t", str(job.pid)] if words[0] in {"backtrace", "inject", "config", "memory"} else []
+            probing(*target, *(word.replace("4711", str(job.pid)) for word in words)).expect(0)
+    assert len(some) > 10
+    probing("-t", job.pid, "config", "probing.torch.profiling=off").expect(0)
 
 
 @pytest.mark.parametrize(("sql", "has_rows"), cookbook(), ids=lambda value: str(value).split("\n")[0][:40])

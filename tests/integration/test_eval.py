@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Cli, Target, version_of, wait_until
 
 StartTarget = Callable[..., Target]
 
@@ -149,3 +149,33 @@ def test_many_at_once_all_get_their_own_answer(probing: Cli, busy: Target) -> No
         answers = list(pool.map(lambda i: probing("-t", busy.pid, "eval", f"{i} * 1000"), range(40)))
     assert [answer.expect(0).stdout for answer in answers] == [f"{i * 1000}\n" for i in range(40)]
     busy.expect_progress()
+
+
+def test_a_job_that_never_collects_does_not_grow_by_being_visited(
+    probing: Cli, target: StartTarget, python: str
+) -> None:
+    """Classes of ours are given back only by Python's collector, and some jobs have switched it off."""
+    if version_of(python) < (3, 8):
+        pytest.skip("there is no place in this interpreter where they could wait for the next probe")
+    job = target("busy", python=python, PROBING_PYTHON_HOOKS="none")
+    blocks = []
+    for _ in range(6):
+        probing("-t", job.pid, "inject").expect(0)
+        code = "import gc, sys; gc.disable(); sys.getallocatedblocks()"
+        blocks.append(int(probing("-t", job.pid, "eval", code).expect(0).stdout))
+        probing("-t", job.pid, "eject").expect(0)
+    assert blocks[-1] - blocks[2] < 300, blocks  # it were thousands each time
+
+
+def test_a_job_whose_main_thread_sleeps_is_left_without_a_trace(
+    probing: Cli, target: StartTarget, python: str
+) -> None:
+    """A call that was queued for the main thread would keep our code there for as long as it sleeps."""
+    if version_of(python) < (3, 7):
+        pytest.skip("without a second thread this Python has no GIL to take")
+    job = target("sleep", python=python)
+    for _ in range(3):
+        probing("-t", job.pid, "inject").expect(0)
+        probing("-t", job.pid, "eval", "6 * 7").expect(0)
+        assert "stays mapped" not in probing("-t", job.pid, "eject").expect(0).stdout
+        assert "probing" not in Path(f"/proc/{job.pid}/maps").read_text()

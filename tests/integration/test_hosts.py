@@ -1,13 +1,10 @@
-"""Several hosts that ask each other: users of this machine, each with a probingd, stand for them."""
+"""Several hosts that ask each other."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import random
 import re
-import shutil
 import socket
 import threading
 import time
@@ -16,92 +13,10 @@ from collections.abc import Iterator
 import harness
 import pytest
 from harness import Answer, Cli, wait_until
+from job_hosts import RANKS_PER_HOST, STEPS, FakePeer, Host, hosts, meet, node_says, receipt, with_package
 from other_machine import other_machine
-from users import User, free_port, uids
 
-TOKEN = "a-token-that-all-hosts-have"
 HOSTS = 4
-QUERIES = 500 if os.environ.get("PROBING_SOAK") == "1" else 100
-RANKS_PER_HOST = 2
-STEPS = 60
-
-# Rows as the probe's tracer writes them, the same at every run: what is compared must not move.
-RANK = """
-import os, random, sys, time
-sys.path.insert(0, PACKAGE)
-import probing
-from probing import _native
-rank = int(os.environ["RANK"])
-chance = random.Random(rank)
-steps = _native.Table("python.torch_steps")
-collectives = _native.Table("python.collectives")
-begun = time.time_ns() - STEPS * 10**9
-for step in range(STEPS):
-    stamp = begun + step * 10**9 + rank
-    maybe = None if chance.random() < 0.2 else chance.random()
-    duration = chance.choice([0.1, 0.25, chance.random()])
-    row = (stamp, step, duration, maybe, chance.random(), chance.random(), chance.random(), 0.0)
-    steps.append(*row) or steps.again(*row)
-    op = chance.choice(["all_reduce", "all_gather", "broadcast \\u2192 \\U0001f600 and a longer name", ""])
-    row = (stamp, step, "0", op, chance.randrange(2**40), "float32", "completed", None, chance.random(), step)
-    collectives.append(*row) or collectives.again(*row)
-if rank == 0:
-    @probing.table
-    class OnlyHere:
-        number: int
-    OnlyHere(7).save()
-print("ready", flush=True)
-time.sleep(600)
-"""
-
-
-class Host:
-    def __init__(self, probing: Cli, number: int, token: str = TOKEN, place: str = "127.0.0.1") -> None:
-        self.user = User(probing, next(uids))
-        self.token = token
-        self.address = f"{place}:{free_port()}"
-        self.settings = probing.bin / f"config-{self.user.uid}"
-        self.settings.mkdir(mode=0o700)
-        os.chown(self.settings, self.user.uid, self.user.uid)
-        package = probing.bin / "python"
-        self.ranks = [number * RANKS_PER_HOST + local for local in range(RANKS_PER_HOST)]
-        code = RANK.replace("PACKAGE", repr(str(package))).replace("STEPS", str(STEPS))
-        for rank in self.ranks:
-            self.user.target(
-                code, RANK=str(rank), PROBING_JOB="hosts", PROBING_LIBRARY=str(probing.bin / "libprobing.so")
-            )
-        self("config", f"probing.server.addr={self.address}").expect(0)
-        wait_until(lambda: len(self("list", "--json").expect(0).json) == RANKS_PER_HOST, 20, "both ranks")
-
-    def __call__(self, *arguments: object) -> Answer:
-        return self.user(*arguments, PROBING_TOKEN=self.token, XDG_CONFIG_HOME=str(self.settings))
-
-    def config(self, **settings: object) -> None:
-        self("config", *(f"probing.cluster.{name}={value}" for name, value in settings.items())).expect(0)
-
-    def rows(self, sql: str, code: int = 0) -> list[dict]:
-        return json.loads(self("query", "-f", "json", sql).expect(code).stdout)
-
-
-def meet(hosts: list[Host], *more: str) -> None:
-    seeds = ",".join([*(host.address for host in hosts), hosts[0].address, *more])  # one of them twice
-    for host in hosts:
-        host.config(peers=seeds, timeout=10)
-
-
-@contextlib.contextmanager
-def hosts(probing: Cli, count: int) -> Iterator[list[Host]]:
-    if os.getuid() != 0:
-        pytest.skip("only root can be somebody else")
-    with_package(probing)
-    started: list[Host] = []
-    try:
-        started.extend(Host(probing, number) for number in range(count))
-        meet(started)
-        yield started
-    finally:
-        for host in started:
-            host.user.leave()
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +31,6 @@ def pair(public_probing: Cli) -> Iterator[list[Host]]:
     """Two that a test may do anything to."""
     with hosts(public_probing, 2) as started:
         yield started
-
-
-def with_package(probing: Cli) -> None:
-    package = probing.bin / "python"
-    if not package.exists():
-        shutil.copytree(harness.ROOT / "python", package, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in [package, *package.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 ALL_RANKS = list(range(HOSTS * RANKS_PER_HOST))
@@ -180,26 +87,38 @@ def test_times_are_exact_and_prune_what_is_shipped(cluster: list[Host]) -> None:
     assert f"{HOSTS} of {HOSTS} hosts answered" in whole.stderr
 
 
-def receipt(host: Host, sql: str) -> dict:
-    """As programs get it: beside the rows, and as a header."""
-    script = (
-        "import http.client, json, socket, sys\n"
-        "class Unix(http.client.HTTPConnection):\n"
-        "    def connect(self):\n"
-        "        self.sock = socket.socket(socket.AF_UNIX); self.sock.connect(sys.argv[1])\n"
-        "c = Unix('localhost'); c.request('POST', '/api/v1/query', json.dumps({'sql': sys.argv[2]}))\n"
-        "a = c.getresponse(); body = json.load(a)\n"
-        "assert json.loads(a.headers['Probing-Receipt']) == body['receipt'], a.headers\n"
-        "print(json.dumps(body['receipt']))"
-    )
-    done = host.user.run("/usr/bin/python3", "-c", script, str(host.user.folder / "probingd.sock"), sql)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_the_receipt_is_in_the_answer(cluster: list[Host]) -> None:
     got = receipt(cluster[0], "SELECT count(*) FROM global.python.torch_steps")
     assert (got["expected"], got["answered"], got["failed"], got["dropped"]) == (HOSTS, HOSTS, [], 0)
+
+
+def test_explain_says_who_would_send_how_much(cluster: list[Host]) -> None:
+    """They are asked how many rows they have; the rows stay where they are."""
+    sql = "EXPLAIN SELECT rank, avg(duration) FROM global.python.torch_steps GROUP BY rank"
+    got = receipt(cluster[0], sql)
+    rows = STEPS * RANKS_PER_HOST
+    assert {share["node"] for share in got["plan"]} == {host.address for host in cluster[1:]}
+    assert {(share["table"], share["rows"], share["bytes"]) for share in got["plan"]} == {
+        ("python.torch_steps", rows, rows * 18)  # two numbers of nine bytes
+    }
+    assert got["bytes"] == 0
+    shown = cluster[0]("query", sql).expect(0)
+    assert "physical_plan" in shown.stdout
+    assert f"would get {rows} rows of python.torch_steps, about {rows * 18} bytes, from" in shown.stderr
+    # Of the same query without EXPLAIN, that much came, with what says how many.
+    came = receipt(cluster[0], sql.removeprefix("EXPLAIN "))["bytes"]
+    assert 0 < came - (HOSTS - 1) * rows * 18 < 100 * HOSTS
+    texts = "SELECT op FROM global.python.collectives"  # as long as they are
+    planned = sum(share["bytes"] for share in receipt(cluster[0], "EXPLAIN " + texts)["plan"])
+    assert 0 < receipt(cluster[0], texts)["bytes"] - planned < 100 * HOSTS
+    joined = receipt(
+        cluster[0],
+        "EXPLAIN SELECT * FROM global.python.torch_steps JOIN global.python.backtrace USING (rank)",
+    )
+    assert {(s["table"], s["rows"]) for s in joined["plan"]} == {
+        ("python.torch_steps", rows), ("python.backtrace", None)
+    }  # fmt: skip
+    assert "plan" not in receipt(cluster[0], sql.replace("EXPLAIN", "EXPLAIN ANALYZE"))
 
 
 def test_live_tables_and_views_are_gathered(cluster: list[Host]) -> None:
@@ -240,6 +159,7 @@ def test_more_than_the_budget_is_refused_with_the_numbers(cluster: list[Host]) -
         answer = cluster[0]("query", "SELECT * FROM global.python.torch_steps").expect(1)
         assert f"{(HOSTS - 1) * RANKS_PER_HOST * STEPS} rows of python.torch_steps" in answer.stderr
         assert "1.0 KB may be gathered" in answer.stderr and "probing.cluster.max_bytes" in answer.stderr
+        assert "probing.store" in answer.stderr
     finally:
         cluster[0].config(max_bytes="64MB")
 
@@ -257,6 +177,9 @@ def test_a_host_that_has_gone_costs_its_share_only(pair: list[Host]) -> None:
     got = receipt(pair[0], sql)
     assert (got["expected"], got["answered"]) == (2, 1)
     assert got["failed"][0]["node"] == pair[1].address and "ECONNREFUSED" in got["failed"][0]["reason"]
+    diagnosis = pair[0]("diagnose", "--json").expect(6)
+    assert "partial: 1 of 2 hosts answered" in diagnosis.stderr
+    assert diagnosis.json["receipt"]["failed"][0]["node"] == pair[1].address
     nodes = pair[0]("cluster", "nodes", "--json").expect(6).json
     assert {node["node"]: node["state"] for node in nodes}[pair[1].address] == "down"
 
@@ -288,28 +211,53 @@ def test_a_wrong_token_is_a_reason(public_probing: Cli, pair: list[Host]) -> Non
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"\x01" * 40, b"\xff" * 400])
 def test_a_host_that_sends_nonsense_is_left_out(pair: list[Host], body: bytes) -> None:
-    node = json.dumps({"instance": "x", "host": "h", "version": "1", "ranks": 1, "wall_ns": 1}).encode()
+    def answer_all(request: str, _: bytes) -> tuple[bytes, dict[str, str]]:
+        return (node_says() if "/node" in request else body), {}
 
-    def answer_all(server: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            with connection:
-                content = node if b"/node " in connection.recv(65536).split(b"\r\n")[0] else body
-                head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode()
-                connection.sendall(head + content)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=answer_all, args=(server,), daemon=True)
-        thread.start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        meet(pair, address)
+    with FakePeer(answer_all) as fake:
+        meet(pair, fake.address)
         answer = pair[0]("query", "-f", "csv", "SELECT count(*) FROM global.python.torch_steps").expect(6)
         assert answer.stdout.split()[-1] == str(4 * STEPS)
-        assert f"{address}: it sent rows that are damaged" in answer.stderr
-        server.shutdown(socket.SHUT_RDWR)
+        assert f"{fake.address}: it sent rows that are damaged" in answer.stderr
+
+
+def test_many_rows_are_packed_on_the_way(pair: list[Host]) -> None:
+    """And are the same at the other end."""
+    code = pair[1].code.replace(f"range({STEPS})", "range(5000)")
+    pair[1].start_rank(code, 9)
+    sql = "SELECT step, duration, forward FROM global.python.torch_steps WHERE rank = 9 ORDER BY step"
+    wait_until(lambda: len(pair[0].rows(sql)) == 5000, 20, "all rows")
+    assert pair[0].rows(sql) == pair[1].rows(sql.replace("global.", ""))
+    script = (
+        "import http.client, socket, sys\n"
+        "c = http.client.HTTPConnection('localhost'); c.sock = socket.socket(socket.AF_UNIX)\n"
+        "c.sock.connect(sys.argv[1]); c.request('POST', '/api/v1/query', sys.argv[2], eval(sys.argv[3]))\n"
+        "a = c.getresponse(); print(a.headers['Content-Encoding'], len(a.read()))"
+    )
+    question = json.dumps({"sql": "SELECT step, duration FROM python.torch_steps", "format": "frame"})
+    sizes = {}
+    for accepted in ("identity", "probing-lz4"):
+        socket_path = str(pair[1].user.folder / "probingd.sock")
+        field = repr({"Accept-Encoding": accepted})
+        done = pair[1].user.run("/usr/bin/python3", "-c", script, socket_path, question, field)
+        encoding, size = done.stdout.split()
+        sizes[encoding] = int(size)
+    assert set(sizes) == {"None", "probing-lz4"} and sizes["probing-lz4"] < sizes["None"] * 0.8, sizes
+
+
+def test_packed_rows_that_are_larger_than_may_come_are_refused(pair: list[Host]) -> None:
+    """A bomb: few bytes that say they are a gigabyte."""
+
+    def answer_all(request: str, _: bytes) -> tuple[bytes, dict[str, str]]:
+        if "/node" in request:
+            return node_says(), {}
+        return (1 << 30).to_bytes(8, "little") + b"x" * 1000, {"Content-Encoding": "probing-lz4"}
+
+    with FakePeer(answer_all) as fake:
+        meet(pair, fake.address)
+        answer = pair[0]("query", "-f", "csv", "SELECT count(*) FROM global.python.torch_steps").expect(6)
+        assert answer.stdout.split()[-1] == str(4 * STEPS)
+        assert f"{fake.address}: its rows are {1 << 30} bytes when unpacked" in answer.stderr
 
 
 def test_beyond_this_machine_they_talk_encrypted_to_whom_they_know(public_probing: Cli) -> None:
@@ -325,6 +273,7 @@ def test_beyond_this_machine_they_talk_encrypted_to_whom_they_know(public_probin
             assert f"{started[1].address} sha256:" in known.read_text()
             # Somebody else answers there now.
             known.write_text(f"{started[1].address} sha256:{'0' * 64}\n")
+            started[1].restart()  # with it goes the connection, which was of one that was known
             answer = started[0]("query", "-f", "json", sql).expect(6)
             assert [row["rank"] for row in json.loads(answer.stdout)] == [0, 1]
             assert "another certificate" in answer.stderr
@@ -375,7 +324,8 @@ def make_query(chance: random.Random) -> str:
     return f"SELECT {', '.join(a.format(x=x) + f' AS v{i}' for i, a in enumerate(AGGREGATES))} FROM t{where}"
 
 
-def test_generated_queries_are_as_over_the_union_of_all_rows(cluster: list[Host]) -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.slow(900)])])
+def test_generated_queries_are_as_over_the_union_of_all_rows(cluster: list[Host], count: int) -> None:
     columns = "rank, step, duration, data_wait, forward"
     union = [row for host in cluster for row in host.rows(f"SELECT {columns} FROM python.torch_steps")]
     assert len(union) == ALL_ROWS
@@ -386,7 +336,7 @@ def test_generated_queries_are_as_over_the_union_of_all_rows(cluster: list[Host]
 
     values = ", ".join("(" + ", ".join(literal(*each) for each in row.items()) + ")" for row in union)
     chance = random.Random(9)
-    for number in range(QUERIES):
+    for number in range(count):
         query = make_query(chance)
         everywhere = re.sub(r"\b(FROM|JOIN) t\b", r"\1 global.python.torch_steps", query)
         asked = cluster[number % HOSTS].rows(everywhere)

@@ -57,6 +57,7 @@ def test_the_target_lives_when_the_injector_is_killed_at_any_system_call(
     probing: Cli, target: StartTarget, tmp_path: Path, name: str
 ) -> None:
     log = tmp_path / "strace"
+    probing("list").expect(0)  # starts probingd, which strace would follow and wait for
     counts = count_calls(probing, target, log, name)
     assert counts.get("ptrace", 0) > 0, "the injector no longer uses ptrace: this test needs other calls"
     killed = 0

@@ -87,7 +87,7 @@ def test_launchers_and_workers_are_no_ranks(probing: Cli, tmp_path: Path) -> Non
     name = f"slurm-{os.getpid()}"
     environment = os.environ | {"SLURM_PROCID": "0", "SLURM_JOB_ID": name}
     shell = subprocess.Popen(
-        ["sh", "-c", f"{sys.executable} {launcher}; true"],
+        ["sh", "-c", f"{sys.executable} {launcher} --rdzv-endpoint=node7:29400 x.py; true"],
         env=environment,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -96,7 +96,9 @@ def test_launchers_and_workers_are_no_ranks(probing: Cli, tmp_path: Path) -> Non
         assert shell.stdout is not None and shell.stdout.readline() == b"ready\n"
         entered = probing("-t", f"job:{name}", "inject", "--timeout", 20, "--json").expect(0).json
         assert [each["rank"] for each in entered] == [5], "one rank: not the shell, torchrun or the worker"
-        [row] = rows(probing, f"SELECT rank, launcher FROM probing.targets WHERE job = '{name}'")
+        sql = f"SELECT rank, launcher, variables FROM probing.targets WHERE job = '{name}'"
+        [row] = rows(probing, sql)
+        assert json.loads(row.pop("variables"))["PET_RDZV_ENDPOINT"] == "node7:29400", "which torchrun knows"
         assert row == {"rank": 5, "launcher": "torchrun"}
     finally:
         os.killpg(shell.pid, signal.SIGKILL)

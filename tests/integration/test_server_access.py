@@ -1,4 +1,4 @@
-"""probingd on the network: who gets in, and what attackers get instead."""
+"""probingd on the network: who gets in, with which rights, and what goes in and out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import socket
 import subprocess
 import time
 
-import pytest
 from harness import Cli
-from serving import Served, as_stranger, status_of
+from serving import Served, as_stranger
 from users import User, free_port, uids
 
 # ── who gets in ──────────────────────────────────────────────────────────────────────────────
@@ -52,6 +51,9 @@ def test_rights_are_told_apart(served: Served) -> None:
     headers = {"Authorization": f"Bearer {tokens['eval']}"}
     assert served.http("POST", "/api/v1/shutdown", {}, **headers)[0] == 403, "not over the network"
     assert served.http("GET", "/api/v1/token", **headers)[0] == 403
+    log = (served.user.folder / "audit.jsonl").read_text()
+    assert "/api/v1/eval takes the right to eval; this request may profile" in log
+    assert "/api/v1/token takes the right to own" in log
 
 
 def test_a_link_lets_a_browser_in_once(served: Served) -> None:
@@ -73,11 +75,16 @@ def test_guessing_is_slowed_down_and_noted(user: User) -> None:
     user("serve", "--listen", port, "--background").expect(0)
     served = Served(user, port, 0, "")
     wrong = "Authorization: Bearer wrong-wrong-wrong"
-    codes = [as_stranger(served, wrong)[0] for _ in range(11)]
+    guesser = next(uids)
+    codes = [as_stranger(served, wrong, uid=guesser)[0] for _ in range(11)]
     assert codes == [401] * 10 + [429]
+    right = "Authorization: Bearer " + user("token").expect(0).stdout.strip()
+    assert as_stranger(served, right, uid=guesser)[0] == 429
+    assert as_stranger(served, right)[0] == 200, "nobody else has to wait"
     user("status").expect(0)
     log = [json.loads(line) for line in (user.folder / "audit.jsonl").read_text().splitlines()]
-    assert len([line for line in log if line["action"] == "refused"]) == 11
+    refused = [line for line in log if line["action"] == "refused"]
+    assert len(refused) == 12 and all(f"uid {guesser}" in line["by"] for line in refused)
     assert (user.folder / "audit.jsonl").stat().st_mode & 0o777 == 0o600
     assert (user.folder / "token").stat().st_mode & 0o777 == 0o600
 
@@ -91,41 +98,6 @@ def test_evaluations_and_settings_are_noted(user: User) -> None:
     assert "'mark' + 'er'" in log and "probing.loglevel" in log and f"uid {user.uid}" in log
 
 
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1.evil\r\n", 421),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: localhost6\r\n", 421),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 10.0.2.555\r\n", 421),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 0177.0.0.1\r\n", 421),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil\r\n", 400),
-        (b"GET /api/v1/health HTTP/1.1\r\n", 400),
-        (b"GET http://127.0.0.1/api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n", 400),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil\r\n", 403),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: null\r\n", 403),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: cross-site\r\n", 403),
-        (
-            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n",
-            415,
-        ),
-        (b"OPTIONS /api/v1/eval HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil\r\n", 403),
-        (b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n", 200),
-    ],
-)
-def test_other_sites_cannot_use_the_users_browser(served: Served, head: bytes, status: int) -> None:
-    answer = served.raw(head + b"Connection: close\r\n\r\n")
-    assert status_of(answer) == status, answer
-    assert b"Access-Control-Allow" not in answer
-
-
-def test_a_websocket_of_another_site_is_refused(served: Served) -> None:
-    head = (
-        f"GET /api/v1/repl?target={served.pid} HTTP/1.1\r\nHost: {served.address}\r\nUpgrade: websocket\r\n"
-        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    )
-    assert status_of(served.raw(f"{head}Origin: http://evil\r\n\r\n".encode())) == 403
-
-
 # ── what comes in, what goes out ─────────────────────────────────────────────────────────────
 
 
@@ -133,74 +105,9 @@ def test_answers_carry_the_headers_that_browsers_heed(served: Served) -> None:
     _, _, headers = served.http("GET", "/")
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "script-src 'self'" in policy
-    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    assert "unsafe" not in policy
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["X-Frame-Options"] == "DENY"
-
-
-@pytest.mark.parametrize(
-    "path", ["/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2fetc/passwd", "/etc/passwd", "/x%00.js"]
-)
-def test_there_are_no_files_but_the_pages(served: Served, path: str) -> None:
-    answer = served.raw(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
-    assert status_of(answer) == 404 and b"root:" not in answer
-
-
-@pytest.mark.parametrize("body", [b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])
-def test_bodies_that_are_no_json_objects_are_refused(served: Served, body: bytes) -> None:
-    head = (
-        f"POST /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    answer = served.raw(head.encode() + body)
-    assert status_of(answer) == 400 and b'"usage"' in answer
-
-
-@pytest.mark.parametrize(
-    ("data", "status"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % i for i in range(10_000)) + b"\r\n", 431),
-        (b"GET /\r\n\r\n", 400),
-        (b"GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", 400),
-        (
-            b"POST /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n",
-            400,
-        ),
-        (
-            b"POST /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Content-Length: 100000000\r\n\r\n" + b" " * 1_000_000,
-            413,
-        ),
-    ],
-    ids=["long header", "many headers", "no version", "future version", "broken chunks", "100 MB"],
-)
-def test_oversized_and_broken_requests_are_answered_as_such(served: Served, data: bytes, status: int) -> None:
-    assert status_of(served.raw(data)) == status
-    assert served.json("GET", "/api/v1/health")["status"] == "ok"
-
-
-def test_binary_garbage_is_cut_off(served: Served) -> None:
-    assert b"neither HTTP nor text" in served.raw(b"\x00\x01\x80\xff" * 10 + b"\n")
-    assert served.raw(b"\x16\x03\x01\x02\x00\x01\x00") == b""
-    assert b"too long" in served.raw(b"x" * 1_000_000)
-    assert served.json("GET", "/api/v1/health")["status"] == "ok"
-
-
-def test_slow_clients_starve_nobody(served: Served) -> None:
-    """More half-sent requests than there may be connections: the oldest ones make room."""
-    slow = []
-    for _ in range(450):
-        connection = socket.create_connection(("127.0.0.1", served.port), timeout=5)
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX")
-        slow.append(connection)
-    started = time.monotonic()
-    assert served.json("GET", "/api/v1/health")["status"] == "ok"
-    assert time.monotonic() - started < 5
-    assert slow[0].recv(1) == b"", "the first of them was sent away"
-    for connection in slow:
-        connection.close()
 
 
 def test_a_query_of_a_client_that_has_gone_holds_up_nobody(served: Served) -> None:
@@ -244,3 +151,13 @@ def test_head_has_no_body_and_keeps_the_connection(served: Served) -> None:
     assert response.status == 200 and response.read() == b"" and int(response.headers["Content-Length"]) > 10
     connection.request("GET", "/api/v1/health")
     assert json.loads(connection.getresponse().read())["status"] == "ok"
+
+
+def test_a_body_may_come_in_chunks_and_requests_one_behind_the_other(served: Served) -> None:
+    head = b"POST /api/v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n8;a=b\r\n" + b'{"sql": ' + b"\r\n"
+    chunks += b"d\r\n" + b'"SELECT 4711"' + b"\r\n1\r\n}\r\n0\r\n\r\n"
+    health = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    answer = served.raw(head + chunks + health + b"\r\n" + health + b"Connection: close\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 200 OK") == 3
+    assert b"[4711]]" in answer.split(b"HTTP/1.1 200 OK")[1]

@@ -42,6 +42,11 @@ def test_text_sql_and_errors(served: Served) -> None:
     assert "42" in say(served, "select 41 + 1")
 
 
+def test_a_last_line_needs_no_end_and_the_conversation_ends_with_it(served: Served) -> None:
+    assert "4711" in served.raw(b"select 4711", has_more=False, timeout=10).decode()
+    assert served.raw(b"G", has_more=False, timeout=10).startswith(b"error: ")
+
+
 def test_text_needs_a_token_of_strangers(served: Served) -> None:
     code = (
         "import socket, sys\n"
@@ -229,6 +234,23 @@ def test_agents_can_look_but_not_touch(served: Served) -> None:
     assert "inner" in hot["content"][0]["text"]
     assert "error" in call("tools/call", name="eval", arguments={"target": served.pid, "code": "1"})
     assert "error" in call("nothing")
+
+
+def test_agents_that_start_their_tools_are_answered_on_stdout(served: Served) -> None:
+    def say(**message: object) -> str:
+        return json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+
+    lines = say(id=1, method="initialize", params={}) + say(method="notifications/initialized")
+    lines += say(id=2, method="tools/call", params={"name": "query", "arguments": {"sql": "SELECT 40 + 2"}})
+    command = [*served.user.prefix, str(served.user.bin / "probing"), "mcp"]
+    done = subprocess.run(
+        command, input=lines + "nonsense\n[1]\n\n", capture_output=True, text=True, timeout=30
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and [answer["id"] for answer in answers] == [1, 2, None, None]
+    assert answers[0]["result"]["serverInfo"]["name"] == "probing"
+    assert "42" in answers[1]["result"]["content"][0]["text"]
+    assert [answer["error"]["code"] for answer in answers[2:]] == [-32700, -32600]
 
 
 def test_agents_may_touch_when_granted(user: User) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import check_layers
 import check_symbols
 import lint
 import pytest
+import run_tests
+import side_by_side
 
 TABLE = {
     "uses": {"base": [], "process": [], "inject": ["process"], "server": ["process"]},
@@ -121,3 +124,51 @@ def test_names_of_machines_are_found_and_others_are_not() -> None:
     assert lint.HOME_PATH.search("cd /" + "home/me")
     for fine in ("/proc/PID/root/tmp", "/proc/{pid}/root/tmp", "PyPI", "apache.org", "at /root"):
         assert not lint.REGISTRY_HOST.search(fine) and not lint.HOME_PATH.search(fine), fine
+
+
+# ── tests side by side ───────────────────────────────────────────────────────────────────────
+
+
+def run_apart(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(side_by_side.APART), *command], capture_output=True, text=True)
+
+
+def test_what_runs_apart_meets_nobody_and_leaves_nothing(tmp_path: Path) -> None:
+    if run_apart().returncode != 0:
+        pytest.skip("no namespaces can be made here")
+    (marker := Path(f"/tmp/apart-{tmp_path.name}")).touch()
+    done = run_apart("sh", "-c", "ls /tmp /dev/shm; echo $$; sleep 99 & exit 3")  # which goes with it
+    marker.unlink()
+    assert done.returncode == 3, done
+    assert marker.name not in done.stdout
+    assert int(done.stdout.split()[-1]) < 100, "processes of its own"
+
+
+@pytest.fixture
+def few_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of tests instead of ours, and results of its own."""
+    (tmp_path / "test_a.py").write_text("def test_good():\n    pass\n")
+    (tmp_path / "test_b.py").write_text("def test_bad():\n    assert 1 == 2\n")
+    (tmp_path / "test_c.py").write_text("import os\nos._exit(9)\n")
+    for name, path in (("TESTS", ""), ("PARTS", "parts"), ("CACHES", "caches")):
+        monkeypatch.setattr(side_by_side, name, tmp_path / path)
+    (tmp_path / "parts").mkdir()
+
+    def run_file(name: str, arguments: list[str]) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pytest", "-q", f"{tmp_path}/{name}.py", "-p", "no:cacheprovider"]
+        command += [f"--junit-xml={tmp_path}/parts/{name}.xml", "-c", "/dev/null", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        return done.returncode, done.stdout
+
+    monkeypatch.setattr(side_by_side, "run_file", run_file)
+    return tmp_path
+
+
+def test_files_that_ran_side_by_side_are_counted_together(few_tests: Path) -> None:
+    runner = side_by_side.Runner([])
+    runner.run({"test_a", "test_b", "test_c"}, 2)
+    side_by_side.merge(runner.codes, few_tests / "all.xml")
+    suite = run_tests.Suite("x", [])
+    suite.count_cases(few_tests / "all.xml")
+    assert (suite.passed, suite.failed) == (1, 2)
+    assert suite.failures == ["x: test_bad", "x: test_c"], "one that died is a failure by its name"

@@ -29,11 +29,20 @@ def ask(probing: Cli, pid: int, sql: str) -> list[dict[str, Any]]:
     return json.loads(probing("-t", pid, "query", "-f", "json", sql).expect(0).stdout)
 
 
-def start(target: StartTarget, kind: str, spec: str = "full", *more: object) -> Target:
+def preloaded(target: StartTarget, kind: str, spec: str, *more: object) -> Target:
+    """A job that is traced from its first step on."""
     library = str(harness.BIN / "libprobing.so")
     return target(
         "torch_kinds", kind, *more, python=str(TORCH), LD_PRELOAD=library, PROBING_TORCH_PROFILING=spec
     )
+
+
+def start(forked: StartTarget, kind: str, spec: str = "full", *more: object) -> Target:
+    """One that runs already when it is entered and told to trace."""
+    job, probing = forked("torch_kinds", kind, *more), Cli(harness.BIN)
+    probing("-t", job.pid, "inject").expect(0)
+    probing("-t", job.pid, "config", f"{SETTING}={spec}").expect(0)
+    return job
 
 
 def traced(probing: Cli, job: Target, least: int = 2) -> list[list[tuple[str, str]]]:
@@ -55,7 +64,7 @@ BACK = [("Sequential", "backward"), ("2", "backward"), ("1", "backward"), ("0", 
 
 
 def test_a_training_is_traced(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "plain")
+    job = preloaded(target, "plain", "full")
     assert traced(probing, job)[0] == [*PLAIN, ("AdamW", "step"), *BACK]
     [sums] = ask(
         probing,
@@ -67,10 +76,12 @@ def test_a_training_is_traced(probing: Cli, target: StartTarget) -> None:
     job.expect_progress("steps")
 
 
-def test_what_is_computed_is_the_same_bit_by_bit(probing: Cli, target: StartTarget) -> None:
-    alone = target("torch_kinds", "fixed", "600", python=str(TORCH))
-    watched = start(target, "fixed", "full", "600")
-    switched = target("torch_kinds", "fixed", "600", python=str(TORCH))
+def test_what_is_computed_is_the_same_bit_by_bit(
+    probing: Cli, target: StartTarget, forked: StartTarget
+) -> None:
+    alone = forked("torch_kinds", "fixed", "600")
+    watched = preloaded(target, "fixed", "full", "600")
+    switched = forked("torch_kinds", "fixed", "600")
     probing("-t", switched.pid, "inject").expect(0)
     while switched.report()["checksum"] == 0:
         for spec in ("full", "off", "on,rate=0.5,exprs=loss@plain"):
@@ -82,8 +93,8 @@ def test_what_is_computed_is_the_same_bit_by_bit(probing: Cli, target: StartTarg
     assert ask(probing, watched.pid, "SELECT count(*) AS n FROM python.torch_trace")[0]["n"] > 1000
 
 
-def test_passes_that_make_one_step_together(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "accumulate")
+def test_passes_that_make_one_step_together(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "accumulate")
     stages = [stage for _, stage in traced(probing, job)[1]]
     # Checkpoints run the first half of the forward pass a second time, within backward.
     assert stages.count("forward") >= 4 * 3
@@ -91,8 +102,8 @@ def test_passes_that_make_one_step_together(probing: Cli, target: StartTarget) -
     job.expect_progress("steps")
 
 
-def test_a_module_that_is_called_twice_is_counted_twice(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "shared")
+def test_a_module_that_is_called_twice_is_counted_twice(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "shared")
     calls = traced(probing, job)[1]
     assert calls.count(("layer", "forward")) == 2
     assert calls.count(("layer", "backward")) == 2
@@ -100,15 +111,53 @@ def test_a_module_that_is_called_twice_is_counted_twice(probing: Cli, target: St
     job.expect_progress("steps")
 
 
-def test_an_exception_in_a_model_is_the_models(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "raising")
+def test_several_models_and_optimizers(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "several")
+    steps = traced(probing, job, 40)
+    # From one step of the optimizer that stepped first to its next.
+    trained = next(
+        calls for calls in steps if ("DataParallel", "forward") in calls and ("SGD", "step") in calls
+    )
+    forward = ["DataParallel", "module", "module.0", "module.1"]
+    assert [trained.count((name, "forward")) for name in forward] == [1, 1, 1, 1]
+    assert trained.count(("Critic", "forward")) == 3
+    assert [trained.count((name, "step")) for name in ("Adam", "SGD")] == [1, 1]
+    everything = {call for calls in steps for call in calls}
+    assert everything >= {(name, "backward") for name in ("Critic", *forward)}
+    assert [("Teacher", "forward"), *PLAIN[1:]] in steps, "without gradients each call is a step"
+    job.expect_progress("steps")
+
+
+def test_every_module_has_its_backward_wherever_its_output_was(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "residual")
+    for calls in traced(probing, job, 5)[1:]:
+        forward = sorted(name for name, stage in calls if stage == "forward")
+        assert sorted(name for name, stage in calls if stage == "backward") == forward
+        assert len(forward) == 1 + 4 * 4 + 1
+    job.expect_progress("steps")
+
+
+def test_a_model_that_only_answers(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "answering")
+    assert traced(probing, job)[-1] == [("Teacher", "forward"), *PLAIN[1:]]
+    sql = (
+        "SELECT min(forward) AS least, max(backward) AS backward, max(duration) AS longest"
+        " FROM python.torch_steps"
+    )
+    [row] = ask(probing, job.pid, sql)
+    assert 0 < row["least"] <= row["longest"] and row["backward"] == 0
+    job.expect_progress("steps")
+
+
+def test_an_exception_in_a_model_is_the_models(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "raising")
     traced(probing, job)
     job.expect_progress("steps")
     assert job.report()["wrong"] == 0
 
 
-def test_nothing_keeps_a_model_alive(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "deleted")
+def test_nothing_keeps_a_model_alive(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "deleted")
     traced(probing, job, 10)
     for spec in ("off", "full", "on"):
         probing("-t", job.pid, "config", f"{SETTING}={spec}").expect(0)
@@ -116,8 +165,8 @@ def test_nothing_keeps_a_model_alive(probing: Cli, target: StartTarget) -> None:
         assert job.report()["alive"] == 0
 
 
-def test_after_it_is_off_nothing_of_ours_refers_to_the_job(probing: Cli, target: StartTarget) -> None:
-    job = target("torch_kinds", "held", python=str(TORCH))
+def test_after_it_is_off_nothing_of_ours_refers_to_the_job(probing: Cli, forked: StartTarget) -> None:
+    job = forked("torch_kinds", "held")
     probing("-t", job.pid, "inject").expect(0)
 
     def counted() -> int:
@@ -126,16 +175,29 @@ def test_after_it_is_off_nothing_of_ours_refers_to_the_job(probing: Cli, target:
         wait_until(lambda: job.report()["steps"] > before + 20, 30, "it counts again")
         return job.report()["alive"]
 
+    def is_plain() -> bool:
+        """Whether a call of a module runs by the same C function as that of any other function: it costs
+        what it costs without us."""
+        code = """import ctypes, torch
+def called_by(function, offset_of_offset=56):
+    offset = ctypes.c_ssize_t.from_address(id(type(function)) + offset_of_offset).value
+    return ctypes.c_void_p.from_address(id(function) + offset).value
+called_by(torch.nn.Module.__call__) == called_by(called_by)"""
+        return probing("-t", job.pid, "eval", code).expect(0).stdout.strip() == "True"
+
     alone = counted()
+    assert is_plain()
     probing("-t", job.pid, "config", f"{SETTING}=full,nan=on,exprs=loss@held").expect(0)
     traced(probing, job)
     assert counted() > alone, "weak references tell us when modules go"
+    assert not is_plain()
     probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
     wait_until(lambda: counted() == alone, 30, "it is as it was")
+    assert is_plain()
 
 
-def test_the_first_nan_and_the_module_it_came_from(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "diverging", "steps,nan=on")
+def test_the_first_nan_and_the_module_it_came_from(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "diverging", "steps,nan=on")
     rows = wait_until(
         lambda: (
             len(r := ask(probing, job.pid, "SELECT * FROM python.nonfinite ORDER BY timestamp_ns")) > 2 and r
@@ -158,8 +220,8 @@ def test_the_first_nan_and_the_module_it_came_from(probing: Cli, target: StartTa
     )
 
 
-def test_tensors_with_numbers_that_are_none(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "diverging", "off")
+def test_tensors_with_numbers_that_are_none(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "diverging", "off")
     sql = "SELECT name, nonfinite, grad_norm FROM python.tensors WHERE name = 'last.weight'"
 
     def diverged() -> dict[str, Any] | None:
@@ -170,14 +232,14 @@ def test_tensors_with_numbers_that_are_none(probing: Cli, target: StartTarget) -
     assert ask(probing, job.pid, "SELECT count(nonfinite) AS n FROM python.tensors")[0]["n"] > 4
 
 
-def test_a_thread_that_trains_in_the_background(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "background")
+def test_a_thread_that_trains_in_the_background(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "background")
     assert traced(probing, job)[0][:4] == PLAIN
 
 
 def test_times_agree_with_those_of_torch_profiler(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
     answer = tmp_path / "profile.json"
-    job = start(target, "profiled", "full", answer)
+    job = preloaded(target, "profiled", "full", answer)
     wait_until(answer.exists, 60, "torch.profiler has answered")
     answer = json.loads(answer.read_text())
     said = answer["said"]
@@ -198,16 +260,16 @@ def test_times_agree_with_those_of_torch_profiler(probing: Cli, target: StartTar
     assert ours == pytest.approx(sum(said[node] for node in nodes), rel=0.1)
 
 
-def test_compiled_code_is_left_alone(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "compiled")
+def test_compiled_code_is_left_alone(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "compiled")
     calls = traced(probing, job)[-1]
     assert ("OptimizedModule", "forward") in calls
     job.expect_progress("steps", 30)
     assert job.report()["wrong"] == 0
 
 
-def test_workers_of_a_data_loader(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "loader")
+def test_workers_of_a_data_loader(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "loader")
     traced(probing, job)
     sql = "SELECT max(data_wait) AS waited FROM python.torch_steps"
     assert ask(probing, job.pid, sql)[0]["waited"] > 0
@@ -215,9 +277,9 @@ def test_workers_of_a_data_loader(probing: Cli, target: StartTarget) -> None:
 
 
 def test_collectives_have_their_number_size_and_time(
-    probing: Cli, target: StartTarget, tmp_path: Path
+    probing: Cli, forked: StartTarget, tmp_path: Path
 ) -> None:
-    job = start(target, "gloo", "steps", tmp_path / "store")
+    job = start(forked, "gloo", "steps", tmp_path / "store")
     sql = "SELECT * FROM python.collectives ORDER BY timestamp_ns LIMIT 100"
     rows = wait_until(lambda: len(r := ask(probing, job.pid, sql)) >= 20 and r, 20, "collectives")
     reduced = [row for row in rows if row["op"] == "all_reduce"]
@@ -229,9 +291,9 @@ def test_collectives_have_their_number_size_and_time(
     assert {row["state"] for row in rows if row["op"] == "broadcast"} == {"scheduled"}
 
 
-def test_checkpoints_are_spans(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+def test_checkpoints_are_spans(probing: Cli, forked: StartTarget, tmp_path: Path) -> None:
     path = str(tmp_path / 'a "checkpoint".pt')
-    job = start(target, "saving", "on", path)
+    job = start(forked, "saving", "on", path)
     sql = """SELECT step, duration_ms, attributes ->> '$.file' AS file FROM python.spans
              WHERE name = 'torch.save' ORDER BY timestamp_ns LIMIT 3"""
     rows = wait_until(lambda: len(r := ask(probing, job.pid, sql)) == 3 and r, 20, "checkpoints")
@@ -242,8 +304,8 @@ def test_checkpoints_are_spans(probing: Cli, target: StartTarget, tmp_path: Path
     assert job.report()["wrong"] == 0
 
 
-def test_everything_is_taken_out_in_the_middle_of_a_step(probing: Cli, target: StartTarget) -> None:
-    job = target("torch_kinds", "plain", python=str(TORCH))
+def test_everything_is_taken_out_in_the_middle_of_a_step(probing: Cli, forked: StartTarget) -> None:
+    job = forked("torch_kinds", "plain")
     for _ in range(3):
         probing("-t", job.pid, "inject").expect(0)
         probing("-t", job.pid, "config", f"{SETTING}=full,exprs=loss@plain").expect(0)
@@ -254,8 +316,8 @@ def test_everything_is_taken_out_in_the_middle_of_a_step(probing: Cli, target: S
         job.expect_progress("steps")
 
 
-def test_models_and_tensors_that_are_alive(probing: Cli, target: StartTarget) -> None:
-    job = start(target, "plain", "off")
+def test_models_and_tensors_that_are_alive(probing: Cli, forked: StartTarget) -> None:
+    job = start(forked, "plain", "off")
     modules = {row["name"]: row for row in ask(probing, job.pid, "SELECT * FROM python.modules")}
     assert set(modules) == {"Sequential", "0", "1", "2"}
     assert modules["0"]["parameters"] == 32 * 32 + 32

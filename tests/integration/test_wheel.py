@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 import stage
 from harness import Cli, Target, wait_until
 from packages import Venv, usable_pythons
+from users import BUSY, User, uids
 
 StartTarget = Callable[..., Target]
 LOADED = "print('libprobing' in open('/proc/self/maps').read())"
@@ -115,6 +117,46 @@ def test_an_installed_wheel_enters_every_python(venv: Venv, target: StartTarget)
         busy.kill()
 
 
+def test_an_installed_wheel_enters_another_mount_and_pid_namespace(venv: Venv, target: StartTarget) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make namespaces here")
+    outer = target("busy", prefix=["unshare", "--mount", "--pid", "--fork", "--mount-proc"])
+    pid = int(Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0])
+    assert os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    venv.probing("-t", pid, "inject").expect(0)
+    assert venv.probing("-t", pid, "eval", "import os; os.getpid()").expect(0).stdout == "1\n"
+    venv.probing("-t", pid, "eject").expect(0)
+    outer.expect_progress()
+    os.kill(pid, 9)
+    outer.kill()
+
+
+@pytest.fixture
+def somebody(wheel: Path) -> Iterator[User]:
+    """A user without rights, and the wheel where they can read it."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    folder = Path(tempfile.mkdtemp(prefix="probing-wheel-"))
+    folder.chmod(0o755)
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--prefix"]
+    subprocess.run([*command, str(folder), str(wheel)], check=True)
+    user = User(Cli(folder / "bin"), next(uids))
+    yield user
+    user.leave()
+    shutil.rmtree(folder)
+
+
+def test_an_owner_without_rights_uses_the_wheel(somebody: User) -> None:
+    job = somebody.target(BUSY)
+    somebody("-t", job.pid, "inject").expect(0)
+    assert somebody("-t", job.pid, "eval", "6 * 7").expect(0).stdout == "42\n"
+    rows = somebody("-t", job.pid, "query", "-f", "json", "SELECT count(*) AS n FROM python.stacks")
+    assert rows.expect(0).json[0]["n"] > 0
+    assert harness.proc_status(somebody.daemon(), "Uid").split()[0] == str(somebody.uid)
+    somebody("-t", job.pid, "eject").expect(0)
+    assert job.poll() is None
+
+
 def test_the_older_name_is_there(venv: Venv, target: StartTarget) -> None:
     busy = target("busy")
     venv.probing(busy.pid, program="probe").expect(0)
@@ -154,7 +196,7 @@ def test_uninstalling_leaves_nothing(wheel: Path, tmp_path: Path) -> None:
     assert "bin/probing" in environment.files()
     environment.run("import probing")
     environment.uninstall()
-    assert environment.files() == before
+    assert environment.files() - before == set(), "neither files nor folders"
 
 
 # ── the other ways to install ────────────────────────────────────────────────────────────────

@@ -21,26 +21,26 @@ uids = itertools.count(61000 + os.getpid() % 2000)
 class User:
     """Somebody nobody else is: their commands, their targets, their daemon."""
 
-    def __init__(self, probing: Cli, uid: int) -> None:
+    def __init__(self, probing: Cli, uid: int, prefix: tuple[str, ...] = ()) -> None:
         self.uid = uid
         self._probing = probing
-        self._prefix = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-        self._targets: list[subprocess.Popen[bytes]] = []
+        self.prefix = [*prefix, "setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+        self.targets: list[subprocess.Popen[bytes]] = []
         self.folder = harness.socket_directories(uid)[0]
         self.bin = probing.bin
 
     def __call__(self, *arguments: object, **options: str) -> Answer:
-        return self._probing(*arguments, prefix=self._prefix, **options)
+        return self._probing(*arguments, prefix=self.prefix, **options)
 
     def popen(self, *arguments: object) -> subprocess.Popen[bytes]:
-        command = [*self._prefix, str(self._probing.bin / "probing"), *map(str, arguments)]
+        command = [*self.prefix, str(self._probing.bin / "probing"), *map(str, arguments)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def target(self, code: str = SLEEP, **environment: str) -> subprocess.Popen[bytes]:
-        command = [*self._prefix, PYTHON, "-c", code]
+        command = [*self.prefix, PYTHON, "-c", code]
         environment = harness.clean_environment(**environment)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
-        self._targets.append(process)
+        self.targets.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         return process
@@ -52,11 +52,16 @@ class User:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Any program, as this user."""
-        return subprocess.run([*self._prefix, *command], capture_output=True, text=True, timeout=30)
+        return subprocess.run([*self.prefix, *command], capture_output=True, text=True, timeout=30)
+
+    def _has(self, pid: int) -> bool:
+        try:
+            return harness.proc_status(pid, "Uid").split()[0] == str(self.uid)
+        except OSError:
+            return False  # it ended meanwhile
 
     def daemons(self) -> list[int]:
-        pids = harness.daemons([self._probing.bin])
-        return [pid for pid in pids if harness.proc_status(pid, "Uid").split()[0] == str(self.uid)]
+        return [pid for pid in harness.daemons([self._probing.bin]) if self._has(pid)]
 
     def daemon(self) -> int:
         return int(self("status", "--json").expect(0).json["pid"])
@@ -65,7 +70,7 @@ class User:
         return next((one for one in self("list", "--json").expect(0).json if one["pid"] == pid), None)
 
     def leave(self) -> None:
-        for process in self._targets:
+        for process in self.targets:
             process.kill()
             process.communicate()
         for pid in self.daemons():

@@ -6,7 +6,6 @@ are written as the probe's tracer does, so that no torch is needed. RANK and WOR
 sets them. Python 3.6.
 """
 
-import ctypes
 import gc
 import os
 import random
@@ -15,6 +14,7 @@ import threading
 import time
 
 from report import Report
+from troubles import deadlock, keep_the_gil, wait_for_ever, wait_in_the_kernel
 
 sys.path.insert(0, sys.argv[1])
 import probing  # noqa: E402
@@ -47,35 +47,6 @@ def all_reduce(step, op="all_reduce"):
             time.sleep(0.001)
     took_ms = (time.perf_counter() - clock) * 1e3
     write(collectives, int(began * 1e9), seq, "0", op, 1024, "float32", "completed", None, took_ms, step)
-
-
-def wait_for_ever():
-    while True:
-        time.sleep(3600)
-
-
-def take(first, second, met):
-    with first:
-        met.wait()
-        with second:
-            pass
-
-
-def deadlock():
-    a, b, met = threading.Lock(), threading.Lock(), threading.Barrier(2)
-    threading.Thread(target=take, args=(a, b, met), name="one", daemon=True).start()
-    take(b, a, met)
-
-
-def keep_the_gil():
-    ctypes.PyDLL(None).sleep(3600)
-
-
-def wait_in_the_kernel():
-    """The parent of a vfork waits uninterruptibly for its child, which waits for somebody to write."""
-    fifo = os.path.join(STORE, "fifo")
-    os.mkfifo(fifo)
-    os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)])
 
 
 def save(step):
@@ -116,7 +87,7 @@ def compute(step):
     elif TROUBLE == "hang":
         wait_for_ever()
     elif TROUBLE in ("deadlock", "gil", "kernel"):
-        {"deadlock": deadlock, "gil": keep_the_gil, "kernel": wait_in_the_kernel}[TROUBLE]()
+        {"deadlock": deadlock, "gil": keep_the_gil, "kernel": lambda: wait_in_the_kernel(STORE)}[TROUBLE]()
 
 
 def loss_of(step):

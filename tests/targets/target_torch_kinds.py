@@ -113,6 +113,78 @@ def shared():
     plain(Shared())
 
 
+class Generator(nn.Sequential):
+    pass
+
+
+class Critic(nn.Sequential):
+    pass
+
+
+class Teacher(nn.Sequential):
+    pass
+
+
+def several():
+    """Ten steps of two models with optimizers of their own, one in DataParallel; then ten calls of a third
+    one that only answers."""
+    generator = nn.DataParallel(Generator(nn.Linear(32, 32), nn.ReLU()))
+    critic, teacher = Critic(nn.Linear(32, 1)), Teacher(*make_model())
+    makes, judges = torch.optim.SGD(generator.parameters(), 1e-3), torch.optim.Adam(critic.parameters())
+    for number, (x, _) in enumerate(batches()):
+        if number // 10 % 2:
+            with torch.no_grad():
+                teacher(x)
+        else:
+            judges.zero_grad()
+            made = generator(x)
+            (critic(made.detach()).mean() - critic(x).mean()).backward()
+            judges.step()
+            makes.zero_grad()
+            critic(made).mean().neg().backward()
+            makes.step()
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        time.sleep(0.001)
+
+
+def answering():
+    """No gradients, no optimizer."""
+    model = Teacher(*make_model()).eval()
+    with torch.inference_mode():
+        for x, _ in batches():
+            report["wrong"] += model(x).requires_grad
+            report["steps"] += 1
+            if report["steps"] == 1:
+                report.ready()
+            time.sleep(0.001)
+
+
+class Residual(nn.Module):
+    """What its modules return is gone before the next one makes a tensor, mostly at the same address."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.first, self.second = nn.LayerNorm(32), nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        x = x + self.first(self.norm(x))
+        return x + self.second(x)
+
+
+def residual():
+    model = nn.Sequential(*[Residual() for _ in range(4)], nn.Linear(32, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for x, y in batches():
+        nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        time.sleep(0.03)  # long enough for all modules to be looked at
+
+
 class Moody(nn.Module):
     def __init__(self):
         super().__init__()
@@ -206,6 +278,28 @@ def held():
             )
         if report["steps"] == 1:
             report.ready()
+
+
+def leaking():
+    """Keeps what one of its modules returns, the losses with their graphs, and what no module has made."""
+    model = make_model()
+    outputs, losses, inputs = [], [], []
+    model[0].register_forward_hook(lambda module, given, returned: outputs.append(returned.detach()))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for x, y in batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+        inputs.append(x[:7].double())
+        report["steps"] += 1
+        if report["steps"] == 1:
+            report.ready()
+        if report["steps"] % 5000 == 0:
+            for kept in (outputs, losses, inputs):
+                del kept[:]
+        time.sleep(0.001)
 
 
 def compiled():

@@ -1,4 +1,4 @@
-// Waits for ever. Built static, with musl and for 32 bits it is a target that must be refused.
+// Waits for ever. Built static and with musl it is a target that must be refused.
 #include <stdio.h>
 #include <unistd.h>
 

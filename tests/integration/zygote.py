@@ -1,0 +1,80 @@
+"""Targets that need torch, without importing it each time: they are forked from a process that has it.
+
+Importing takes seconds, also on an idle machine. What is forked is no child of ours, so the zygote is asked
+how it ended. The probe is not in it before it is injected: tests of what happens from the first instruction
+on start programs of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import harness
+
+TORCH = harness.ROOT / "build/torch-venv/bin/python"
+
+
+class Zygote:
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [str(TORCH), str(harness.TARGETS / "torch_zygote.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=harness.clean_environment(),
+            text=True,
+        )
+        assert self.read() == "ready"
+
+    def read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self, order: dict[str, Any]) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.read())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class ForkedProcess:
+    """As much of subprocess.Popen as a Target needs."""
+
+    returncode: int | None = None
+
+    def __init__(self, zygote: Zygote, pid: int, stdout: Path) -> None:
+        self.zygote, self.pid = zygote, pid
+        self.stdout = stdout.open("rb")
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = self.zygote.ask({"ended": self.pid})
+        return self.returncode
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        return int(harness.wait_until(lambda: self.poll() is not None and str(self.poll()), 10, "it ends"))
+
+
+class ForkedTarget(harness.Target):
+    def __init__(self, zygote: Zygote, command: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self.zygote = zygote
+        super().__init__(command, folder, environment)
+
+    def start(self, environment: dict[str, str]) -> Any:
+        stdout = self.stderr_path.with_suffix(".stdout")
+        os.mkfifo(stdout)
+        program, *arguments = self.command
+        order = {"program": program, "arguments": arguments, "environment": environment}
+        pid = self.zygote.ask(order | {"stdout": str(stdout), "stderr": str(self.stderr_path)})
+        return ForkedProcess(self.zygote, pid, stdout)

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Runs the integration tests, several files at a time, and writes one JUnit file about all of them.
+
+    side_by_side.py JUNIT [argument of pytest…]
+
+Most tests wait for something most of the time. Each file has processes, loopback and /tmp of its own
+(tools/apart.sh), so that no two meet in one probingd. Files whose tests are about how long something takes
+are run when the others are done. Where nothing can be kept apart (without root) one pytest runs them all.
+With --last-failed only what failed the last time is run, one file after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests/integration"
+PARTS = ROOT / "build/test-results/integration"
+CACHES = ROOT / "build/pytest-cache"
+APART = ROOT / "tools/apart.sh"
+# What these measure is changed by what runs beside them.
+ALONE = frozenset({"test_soak"})
+NOTHING_COLLECTED = 5  # an exit code of pytest: -k, or --last-failed
+AT_ONCE = min(4, os.cpu_count() or 1)
+
+
+def took_last_time(name: str) -> float:
+    """Seconds; of a file that was never run, by its size."""
+    try:
+        suite = next(ElementTree.parse(PARTS / f"{name}.xml").iter("testsuite"))
+        return float(suite.get("time", "0"))
+    except (OSError, ElementTree.ParseError, StopIteration):
+        return (TESTS / f"{name}.py").stat().st_size / 400
+
+
+def run_file(name: str, arguments: list[str]) -> tuple[int, str]:
+    (PARTS / f"{name}.xml").unlink(missing_ok=True)
+    command = [str(APART), sys.executable, "-m", "pytest", f"tests/integration/{name}.py"]
+    command += [f"--junit-xml={PARTS / name}.xml", "-o", f"cache_dir={CACHES / name}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+class Runner:
+    """Takes files from a queue, the longest first, and shows what each said when it is done."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.arguments = arguments
+        self.codes: dict[str, int] = {}
+        self.lock = threading.Lock()
+
+    def run(self, names: Iterable[str], at_once: int) -> None:
+        queue = sorted(names, key=took_last_time)
+
+        def work() -> None:
+            while True:
+                with self.lock:
+                    if not queue:
+                        return
+                    name = queue.pop()
+                began = time.monotonic()
+                code, output = run_file(name, self.arguments)
+                with self.lock:
+                    self.codes[name] = code
+                    if code != NOTHING_COLLECTED:
+                        print(f"── {name}, {time.monotonic() - began:.0f} s\n{output}", flush=True)
+
+        threads = [threading.Thread(target=work) for _ in range(at_once)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def merge(codes: dict[str, int], junit: Path) -> None:
+    """One file; a part that died before it could say what failed is a failure by its name."""
+    root = ElementTree.Element("testsuites")
+    for name, code in sorted(codes.items()):
+        part = PARTS / f"{name}.xml"
+        if part.exists():
+            root.extend(ElementTree.parse(part).iter("testsuite"))
+        elif code != NOTHING_COLLECTED:
+            suite = ElementTree.SubElement(root, "testsuite", name=name)
+            case = ElementTree.SubElement(suite, "testcase", name=name)
+            ElementTree.SubElement(case, "error", message=f"pytest ended with {code}")
+    ElementTree.ElementTree(root).write(junit, encoding="utf-8")
+
+
+def failed_last_time() -> set[str]:
+    kept = CACHES.glob("*/v/cache/lastfailed")
+    return {path.parents[2].name for path in kept if json.loads(path.read_text())}
+
+
+def main() -> int:
+    junit, arguments = Path(sys.argv[1]), sys.argv[2:]
+    if subprocess.run([str(APART)]).returncode != 0:
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", f"--junit-xml={junit}", *arguments], cwd=ROOT
+        ).returncode
+    PARTS.mkdir(parents=True, exist_ok=True)
+    runner = Runner(arguments)
+    if "--last-failed" in arguments:
+        runner.run(failed_last_time(), 1)
+    else:
+        names = {path.stem for path in TESTS.glob("test_*.py")}
+        runner.run(names - ALONE, AT_ONCE)
+        runner.run(names & ALONE, 1)
+    merge(runner.codes, junit)
+    return max((code for code in runner.codes.values() if code != NOTHING_COLLECTED), default=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
