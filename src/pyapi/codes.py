@@ -1,9 +1,6 @@
-# ruff: noqa: F821  session.py comes before this file.
+# ruff: noqa: F821  session.py and recompile.py come before this file.
 # Finds the code that a file and line, or the name of a function, stands for. Runs in the target. Python 3.6
 # syntax, built-in modules only.
-
-CODE = type(talk_close.__code__)
-FUNCTION = type(talk_close)
 
 
 def need_gil():
@@ -12,32 +9,10 @@ def need_gil():
         raise Refused("this Python runs without a GIL; points and the debugger need one")
 
 
-def own_lines(code):
-    """The line numbers that a code object has instructions for, nested functions not counted."""
-    if hasattr(code, "co_lines"):
-        return {line for _, _, line in code.co_lines() if line}
-    lines, line = set(), code.co_firstlineno
-    table = code.co_lnotab
-    for start, step in zip(table[::2], table[1::2]):
-        if start:
-            lines.add(line)
-        line += step - 256 if step > 127 else step
-    lines.add(line)
-    return lines
-
-
 def first_statement(code):
     lines = sorted(own_lines(code))
     later = [line for line in lines if line > code.co_firstlineno]
     return later[0] if later else lines[0]
-
-
-def nested(code):
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CODE):
-            for inner in nested(constant):
-                yield inner
 
 
 def same_file(code, file):

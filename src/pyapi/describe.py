@@ -1,10 +1,15 @@
-# Exceptions as text; the part that evaluate.py and hooks.py share: either is put behind this one.
+# Exceptions as text, and one of our own; the part that evaluate.py and hooks.py share: either is put behind
+# this one.
 # Runs in the target. Python 3.6 syntax; imports only built-in modules, so that the job's
 # sys.modules stays as it is. Everything is private to the probe: the namespace is a dict that no
 # module of the job refers to.
 MOST_FRAMES = 60
 BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+class Refused(Exception):
+    """What was asked for cannot be done; the text says why and is all that is shown."""
 
 
 class Capture(object):

@@ -3,8 +3,8 @@
 # syntax, built-in modules only.
 #
 # Functions that are under way when a step ends are found on the stack, which needs no tracing at all.
-# Others are noted when they return, and lines when they are reached, by sys.monitoring (3.12 on): it
-# costs something only in code that was asked for.
+# Others are noted when they return, and lines when they are reached, by sys.monitoring (3.12 on) or by calls
+# in their code (expr_places.py): both cost something only in code that was asked for.
 import sys
 import time
 
@@ -62,6 +62,8 @@ class Exprs(object):
             known = self.lines if colon else self.functions
             key = (file, int(line)) if colon else place.rpartition(".")[2]
             known.setdefault(key, []).append((expression, expression.split(".")))
+        self.places = None  # before 3.12
+        self.steps = 0  # that have ended
         self.noted = {}  # function → the step in which it was noted last, not by a line of it
         self.rows = 0
         self.second, self.written = 0, 0
@@ -75,10 +77,13 @@ class Exprs(object):
         return self.written <= MOST_ROWS
 
     def on_step(self, step):
+        self.steps += 1
         frame = sys._getframe(1)
         for _ in range(MOST_WATCHED_FRAMES):
             if frame is None:
                 return
+            if self.places is not None:
+                self.places.on_frame(frame, step)
             name = frame.f_code.co_name
             if name in self.functions:
                 self.noted[name] = step
@@ -102,6 +107,13 @@ class Exprs(object):
             if frame.f_code.co_flags & OPTIMIZED and type(local) is dict and sys.getrefcount(local) == 3:
                 local.clear()
 
+    def note_return(self, frame, step):
+        """Unless it was on the stack at the end of this step, or has returned in it before."""
+        name = frame.f_code.co_name
+        if self.noted.get(name) != step:
+            self.noted[name] = step
+            self.note(frame, step, self.functions[name])
+
     def note_one(self, text, names, function, step, epoch, local, everywhere):
         try:
             value, number, kind, shape, dtype = value_cells(evaluate_name(names, local, everywhere))
@@ -115,6 +127,10 @@ class Exprs(object):
         self.variables(None, step, function, text, value, number, kind, shape, dtype)
         if number is not None:
             self.metrics(None, "exprs", self.rows, epoch, step, text, number, None)
+
+
+def is_in_file(code, file):
+    return code.co_filename == file or code.co_filename.endswith("/" + file)
 
 
 class Monitor(object):
@@ -159,19 +175,12 @@ class Monitor(object):
         self.tool = None
 
     def file_of(self, code):
-        for file in self.files:
-            if code.co_filename == file or code.co_filename.endswith("/" + file):
-                return file
-        return None
+        return next((file for file in self.files if is_in_file(code, file)), None)
 
     def on_return(self, code, offset, value):
-        wanted = self.exprs.functions.get(code.co_name)
-        if wanted is None:
+        if code.co_name not in self.exprs.functions:
             return self.monitoring.DISABLE
-        step = torch_step()
-        if self.exprs.noted.get(code.co_name) != step:
-            self.exprs.noted[code.co_name] = step
-            self.exprs.note(sys._getframe(1), step, wanted)
+        self.exprs.note_return(sys._getframe(1), torch_step())
 
     def on_start(self, code, offset):
         if self.file_of(code) is not None and self.tool is not None:
@@ -190,9 +199,20 @@ def start_exprs(texts):
     if not texts:
         return None
     exprs = expr_state["exprs"] = Exprs(texts)
-    monitor = expr_state["monitor"] = Monitor(exprs)
-    expr_state["needs_monitor"] = not monitor.start() and bool(exprs.lines)
+    if sys.version_info >= (3, 12):
+        monitor = expr_state["monitor"] = Monitor(exprs)
+        expr_state["no_place"] = not monitor.start() and bool(exprs.lines)
+    else:
+        for source in (recompile_source, expr_places_source):
+            exec(source, globals())
+        exprs.places = expr_state["monitor"] = Places(exprs)
     return exprs.on_step
+
+
+def find_expr_places():
+    """Looks for code that was not there yet. Returns whether some is missing."""
+    places = getattr(expr_state.get("exprs"), "places", None)
+    return places is not None and places.look()
 
 
 def stop_exprs():

@@ -1,4 +1,4 @@
-# ruff: noqa: F821  instead.py comes before this file; Refused is session.py's, which comes after it.
+# ruff: noqa: F821  describe.py and instead.py come before this file.
 # Evaluated code does not end the job by accident. Runs in the target. Python 3.6 syntax, built-in modules
 # only.
 import posix

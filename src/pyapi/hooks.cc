@@ -11,6 +11,7 @@
 #include "pyapi/census_source.h"
 #include "pyapi/collectives_source.h"
 #include "pyapi/describe_source.h"
+#include "pyapi/expr_places_source.h"
 #include "pyapi/exprs_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
@@ -23,6 +24,7 @@
 #include "pyapi/native.h"
 #include "pyapi/nonfinite_source.h"
 #include "pyapi/overhead.h"
+#include "pyapi/recompile_source.h"
 #include "pyapi/run_source.h"
 #include "pyapi/saves_source.h"
 #include "pyapi/torch_native.h"
@@ -155,9 +157,19 @@ constexpr std::string_view kNextPart = "\n# ── ";
 constexpr std::array<std::string_view, 9> kSources{kHooksSource,     kExprsSource,  kCollectivesSource,
                                                    kSavesSource,     kHeapSource,   kKindsSource,
                                                    kNonfiniteSource, kCensusSource, kTorchSource};
+// For exprs.py, which runs it where it is needed: before 3.12, when there are expressions.
+constexpr std::array<std::pair<const char*, std::string_view>, 2> kTexts{
+    {{"recompile_source", kRecompileSource}, {"expr_places_source", kExprPlacesSource}}};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it
+
+bool SetText(const PythonApi& api, PyObject* dict, const char* name, std::string_view text) {
+  PyObject* value = api.PyUnicode_FromStringAndSize(text.data(), static_cast<std::ptrdiff_t>(text.size()));
+  const bool good = value != nullptr && api.PyDict_SetItemString(dict, name, value) == 0;
+  if (value != nullptr) api.Py_DecRef(value);
+  return good;
+}
 
 // Loads one part. True while there are more; at the end `names` is set, unless something failed.
 bool LoadPart(const PythonApi& api) {
@@ -170,6 +182,7 @@ bool LoadPart(const PythonApi& api) {
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
     good = AddNativeFunctions(api, loading) && AddEvents(api, loading) && AddTorchFunctions(api, loading) &&
            RunSource(api, kDescribeSource, loading);
+    for (const auto& [name, text] : kTexts) good = good && SetText(api, loading, name, text);
   } else {
     const std::string_view rest = kSources[source].substr(loaded);
     const std::string part(rest.substr(0, rest.find(kNextPart, 1)));

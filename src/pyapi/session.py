@@ -14,10 +14,6 @@ class Incomplete(Exception):
     """More lines have to follow; raised instead of an answer."""
 
 
-class Refused(Exception):
-    """What was asked for cannot be done; the text says why and is all that is shown."""
-
-
 class MayEndTheJob(Refused):
     """What was typed has to be confirmed first; nothing of it was run."""
 

@@ -10,6 +10,7 @@
 #include "pyapi/magics_source.h"
 #include "pyapi/monitoring_source.h"
 #include "pyapi/post_mortem_source.h"
+#include "pyapi/recompile_source.h"
 #include "pyapi/rewrite_source.h"
 #include "pyapi/run_source.h"
 #include "pyapi/script_source.h"
@@ -22,9 +23,9 @@ namespace probing::pyapi {
 bool AddTalk(const PythonApi& api, PyObject* names) {
   if (!AddTalkFunctions(api, names)) return false;
   for (const char* source :
-       {kShowSource, kCompleteSource, kMagicsSource, kCodesSource, kWatchSource, kMonitoringSource,
-        kRewriteSource, kDebuggerSource, kDebugEventsSource, kDebugWordsSource, kDebugQuestionsSource,
-        kPostMortemSource, kScriptSource, kIpythonSource}) {
+       {kShowSource, kCompleteSource, kMagicsSource, kRecompileSource, kCodesSource, kWatchSource,
+        kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource, kDebugWordsSource,
+        kDebugQuestionsSource, kPostMortemSource, kScriptSource, kIpythonSource}) {
     if (!RunSource(api, source, names)) return false;
   }
   return true;

@@ -227,11 +227,8 @@ def start_torch(torch):
         return False
     if not hook_optimizers(optimizers):
         torch_says("this torch has no hooks for optimizers: only probing.step() tells what a step is")
-    if expr_state.get("needs_monitor"):
-        torch_says(
-            "exprs at a line need sys.monitoring, of Python 3.12, and a place in it; name a function,"
-            " or use `probing debug log FILE:LINE 'EXPRESSION'`, which fills python.logpoints"
-        )
+    if expr_state.get("no_place"):
+        torch_says("exprs at a line need a tool's number of sys.monitoring, and others have all of them")
     around_backward(torch.autograd)
     if not torch_around("call", vars(modules.Module)["__call__"], read_spec):
         torch_says("somebody has replaced nn.Module.__call__: modules are not traced")
@@ -273,7 +270,7 @@ def find_torch():
     if torch_options["collectives"] == "on":
         find_collectives()
     find_saves()
-    return False
+    return find_expr_places()
 
 
 def configure_torch(spec, max_overhead):

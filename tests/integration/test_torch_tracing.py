@@ -230,12 +230,15 @@ WITH_MONITORING = [one for one in harness.pythons() if harness.version_of(one) >
 WATCHED = harness.TARGETS / "target_torch_standin.py"
 
 
+def line_with(text: str) -> int:
+    return 1 + next(i for i, line in enumerate(WATCHED.read_text().splitlines()) if text in line)
+
+
 @pytest.mark.parametrize("version", WITH_MONITORING)
 def test_functions_off_the_stack_and_lines_are_watched(
     probing: Cli, target: StartTarget, version: str
 ) -> None:
-    lines = WATCHED.read_text().splitlines()
-    line = 1 + next(i for i, text in enumerate(lines) if "the line that is watched" in text)
+    line = line_with("the line that is watched")
     spec = f"steps,exprs=whole@measure,half@{WATCHED.name}:{line},missing@measure"
     job = start(target, "train", spec, python=version)
     sql = (
@@ -259,15 +262,29 @@ def test_functions_off_the_stack_and_lines_are_watched(
     assert ask(probing, job, count) == written
 
 
-def test_a_line_cannot_be_watched_before_3_12_and_that_is_said(probing: Cli, target: StartTarget) -> None:
-    old = [one for one in harness.pythons() if (3, 8) <= harness.version_of(one) < (3, 12)]
-    if not old:
-        pytest.skip("needs a Python from 3.8 to 3.11")
-    job = start(target, "train", f"steps,exprs=half@{WATCHED.name}:1", python=old[-1])
-    sql = "SELECT attributes FROM python.spans WHERE name = 'probing.torch'"
-    [said, *_] = wait_until(lambda: ask(probing, job, sql), 20, "it is said")
-    assert "exprs at a line need sys.monitoring" in said["attributes"]
+BEFORE_MONITORING = [one for one in harness.pythons() if (3, 8) <= harness.version_of(one) < (3, 12)]
+
+
+@pytest.mark.parametrize("version", BEFORE_MONITORING)
+def test_functions_off_the_stack_and_lines_are_watched_before_3_12(
+    probing: Cli, target: StartTarget, version: str
+) -> None:
+    line, under_way = line_with("the line that is watched"), line_with("a call that never ends")
+    spec = f"steps,exprs=whole@measure,half@{WATCHED.name}:{line},meter.value@{WATCHED.name}:{under_way}"
+    job = start(target, "train", spec, python=version)
+    values = "SELECT DISTINCT name, func FROM python.variables ORDER BY 1"
+    wanted = [("half", "measure"), ("meter.value", "train"), ("whole", "measure")]
+    wait_until(lambda: [tuple(row.values()) for row in ask(probing, job, values)] == wanted, 30, "all values")
+    sql = "SELECT number FROM python.variables WHERE name = 'whole'"
+    assert all(row["number"] == int(row["number"]) for row in ask(probing, job, sql))
+    ours = "[c for c in sys.modules['__main__'].measure.__code__.co_consts if 'Place' in type(c).__name__]"
+    assert inside(probing, job, ours) != "[]"
+    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+    wait_until(lambda: inside(probing, job, ours) == "[]", 10, "the function has its own code again")
+    count = "SELECT count(*) AS n FROM python.variables"
+    written = ask(probing, job, count)
     job.expect_progress("steps")
+    assert ask(probing, job, count) == written
 
 
 def test_the_package_switches_it(probing: Cli, target: StartTarget) -> None:

@@ -45,8 +45,9 @@ def train_step(epoch, meter):
 
 
 def train():
+    meter = Meter()
     while True:
-        train_step(report["steps"] // 100, Meter())
+        train_step(report["steps"] // 100, meter)  # a line of a call that never ends
         torch.gpu["done_ms"] = torch.gpu["queued_ms"] - 5  # it comes a little behind
         report["steps"] += 1
         model._modules["last"].nans = int(report["steps"] >= 30)
