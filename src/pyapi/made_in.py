@@ -2,7 +2,8 @@
 # Which module tensors come from. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in
 # modules only.
 MOST_NODES = 200  # of a graph that are looked at
-MOST_ASKED = 200  # tensors of a kind, the youngest
+MOST_ASKED = 20000  # tensors of a kind, the youngest first: between two looks of the census are many steps
+ENOUGH = 200  # that are known
 birthplaces = {}  # census.py's own when there is one
 
 
@@ -10,13 +11,15 @@ def made_in(tensors):
     """The path of the module that returned most of those of which it is known; else "after PATH" of the
     nearest module whose parameters are in the graph of the last one; else None."""
     known, paths = dict(birthplaces), {}
-    for tensor in tensors[-MOST_ASKED:]:
+    for tensor in reversed(tensors[-MOST_ASKED:] if known else ()):
         try:
             shape, dtype, path = known[tensor.data_ptr()]
         except Exception:
             continue
         if shape == tensor.shape and dtype == tensor.dtype:
             paths[path] = paths.get(path, 0) + 1
+            if paths[path] >= ENOUGH:
+                break
     if paths:
         return max(sorted(paths), key=paths.get)
     path = nearest_module(getattr(tensors[-1], "grad_fn", None))
