@@ -29,18 +29,22 @@ sys.path[:0] = [str(ROOT / "tests/integration")]
 
 import gloo_jobs  # noqa: E402
 import harness  # noqa: E402
+from zygote import TORCH, Zygote  # noqa: E402
 
 WANTED = 0.95
 HEALTHY_STEPS = 200
 
 
-def troubled(probing: harness.Cli, trouble: str, options: argparse.Namespace) -> dict[str, Any]:
+def troubled(
+    probing: harness.Cli, zygote: Zygote, trouble: str, options: argparse.Namespace
+) -> dict[str, Any]:
     runs: list[gloo_jobs.Run] = []
     wrong: list[str] = []
     for seed in range(options.first, options.first + options.seeds):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as name:
             try:
-                run = gloo_jobs.run(probing, Path(folder), trouble, seed, options.world, options.patience)
+                folder = Path(name)
+                run = gloo_jobs.run(probing, zygote, folder, trouble, seed, options.world, options.patience)
             except AssertionError as error:  # a job that did not start, or an answer with problems
                 wrong.append(f"seed {seed}: {error}")
                 continue
@@ -72,12 +76,12 @@ def troubled(probing: harness.Cli, trouble: str, options: argparse.Namespace) ->
     return row
 
 
-def healthy(probing: harness.Cli, options: argparse.Namespace) -> list[dict[str, Any]]:
+def healthy(probing: harness.Cli, zygote: Zygote, options: argparse.Namespace) -> list[dict[str, Any]]:
     alarms = []
     for number in range(options.healthy):
         with (
             tempfile.TemporaryDirectory() as folder,
-            gloo_jobs.started(probing, Path(folder), options.world, "none", -1, 0) as job,
+            gloo_jobs.started(probing, zygote, Path(folder), options.world, "none", -1, 0) as job,
         ):
             job.await_steps(HEALTHY_STEPS)
             for patience in (options.patience, 10):
@@ -99,12 +103,14 @@ def main() -> int:
     parser.add_argument("--patience", type=float, default=5)
     parser.add_argument("--troubles", default=",".join(gloo_jobs.TROUBLES), help="'' for healthy jobs only")
     options = parser.parse_args()
-    if os.getuid() != 0 or not gloo_jobs.TORCH.exists():
+    if os.getuid() != 0 or not TORCH.exists():
         sys.exit("needs root, and torch (tools/install_deps.sh torch)")
     probing = harness.Cli(harness.BIN)
     print(f"{'trouble':20} {'class':20} {'right':>10} {'median':>7} {'worst':>7}   beside it")
-    rows = [troubled(probing, name, options) for name in options.troubles.split(",") if name]
-    alarms = healthy(probing, options) if options.healthy else []
+    zygote = Zygote()
+    rows = [troubled(probing, zygote, name, options) for name in options.troubles.split(",") if name]
+    alarms = healthy(probing, zygote, options) if options.healthy else []
+    zygote.close()
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
     content = {

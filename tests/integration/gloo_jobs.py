@@ -14,8 +14,8 @@ from pathlib import Path
 import harness
 from harness import Cli, Target, wait_until
 from machines import Machine, machines
+from zygote import ForkedTarget, Zygote
 
-TORCH = harness.ROOT / "build/torch-venv/bin/python"
 PORT = "29500"
 WITHIN_S = 30  # what is promised
 # Trouble, and the class it has to be found as.
@@ -41,7 +41,9 @@ REACHES_ALL = ("nan", "mismatch")  # a NaN is in everybody's weights a step late
 
 
 class GlooJob:
-    def __init__(self, network: list[Machine], folder: Path, trouble: str, who: int, step: int) -> None:
+    def __init__(
+        self, zygote: Zygote, network: list[Machine], folder: Path, trouble: str, who: int, step: int
+    ) -> None:
         gpu = _gpu_library(folder) if trouble == "device_memory_growth" else None
 
         def start(rank: int) -> Target:
@@ -57,11 +59,11 @@ class GlooJob:
                 "MASTER_PORT": PORT,
                 "GLOO_SOCKET_IFNAME": "eth0",
                 "TORCHELASTIC_RUN_ID": "gloo",
-                "LD_PRELOAD": str(harness.BIN / "libprobing.so"),
                 "PROBING_TORCH_PROFILING": "on,exprs=loss@train",
             }
-            program = [str(TORCH), str(harness.TARGETS / "target_gloo.py"), trouble, str(who), str(step)]
-            return Target([*machine.prefix, *program], own, environment)
+            program = [str(harness.TARGETS / "target_gloo.py"), trouble, str(who), str(step)]
+            library = str(harness.BIN / "libprobing.so")
+            return ForkedTarget(zygote, program, own, environment, machine=machine.init, library=library)
 
         with ThreadPoolExecutor() as together:  # each is ready only when all have met
             self.ranks = list(together.map(start, range(len(network))))
@@ -108,9 +110,11 @@ class Run:
 
 
 @contextlib.contextmanager
-def started(probing: Cli, folder: Path, world: int, trouble: str, who: int, step: int) -> Iterator[GlooJob]:
+def started(
+    probing: Cli, zygote: Zygote, folder: Path, world: int, trouble: str, who: int, step: int
+) -> Iterator[GlooJob]:
     with machines(probing, world) as network:
-        job = GlooJob(network, folder, trouble, who, step)
+        job = GlooJob(zygote, network, folder, trouble, who, step)
         try:
             yield job
         finally:
@@ -119,6 +123,7 @@ def started(probing: Cli, folder: Path, world: int, trouble: str, who: int, step
 
 def run(
     probing: Cli,
+    zygote: Zygote,
     folder: Path,
     trouble: str,
     seed: int,
@@ -130,7 +135,7 @@ def run(
     chance = random.Random(f"{trouble} {seed}")
     who, step = chance.randrange(world), chance.randrange(20, 60)
     result = Run(trouble, who)
-    with started(probing, folder, world, trouble, who, step) as job:
+    with started(probing, zygote, folder, world, trouble, who, step) as job:
         if trouble == "slow_network":
             job.await_steps(step)
             job.network[who].slow_down("20mbit")

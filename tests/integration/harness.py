@@ -118,16 +118,21 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+def from_daemon(method: str, path: str, body: str | None = None, timeout: float = 30) -> str:
+    """What this user's probingd answers; somebody must have begun to start it."""
+    sockets = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
+    there = wait_until(lambda: next((each for each in sockets if each.exists()), None), 20, "a probingd")
+    connection = UnixConnection(there, timeout)
+    connection.request(method, path, body)
+    answer = connection.getresponse().read().decode()
+    connection.close()
+    return answer
+
+
 def ask_daemon(
     method: str, route: str, body: dict[str, Any] | None = None, timeout: float = 30
 ) -> dict[str, Any]:
-    """The answer of this user's probingd, which must run already."""
-    paths = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
-    connection = UnixConnection(next(path for path in paths if path.exists()), timeout)
-    connection.request(method, f"/api/v1/{route}", json.dumps(body) if body else None)
-    answer = json.loads(connection.getresponse().read())
-    connection.close()
-    return answer
+    return json.loads(from_daemon(method, f"/api/v1/{route}", json.dumps(body) if body else None, timeout))
 
 
 # ── what /proc says ──────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import harness
 import pytest
 import yaml
-from harness import Cli, Target, UnixConnection, socket_directories, wait_until
+from harness import Cli, Target, from_daemon, wait_until
 
 DEPLOY = harness.ROOT / "deploy"
 METRIC = re.compile(r"\bprobing_[a-z_]+\b")
@@ -25,12 +25,7 @@ def test_a_prometheus_would_take_its_configuration() -> None:
 
 
 def metrics() -> str:
-    paths = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
-    connection = UnixConnection(next(path for path in paths if path.exists()), 30)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text
+    return from_daemon("GET", "/metrics")
 
 
 def test_every_metric_of_the_dashboard_is_served(probing: Cli, target: Callable[..., Target]) -> None:

@@ -177,6 +177,8 @@ def test_the_rank_that_left_the_others_waiting(example: Callable[..., Example]) 
 
 def test_the_rank_that_the_others_wait_for(example: Callable[..., Example]) -> None:
     job = example("straggler", ranks=2, profiling="on")
+    trains = ("-t", job.pids[1], "backtrace")
+    wait_until(lambda: "train (" in job.probing(*trains).stdout, 150, "it trains")
     for number in (0, 1):  # the first steps, and those of a test before this one, are over at some time
         wait_until(lambda n=number: [row["rank"] for row in job.rows(n)] == [1], 150, "rank 1 is named")
     assert "read_from_a_slow_disk" in job.run(2)

@@ -11,19 +11,22 @@ import gloo_jobs
 import pytest
 from gloo_jobs import GlooJob, Run
 from harness import Cli
+from zygote import TORCH, Zygote
 
 WORLD = 4
 PATIENCE = 2
 
 pytestmark = [
-    pytest.mark.slow(240),  # torch is imported, by all of them at once
+    pytest.mark.slow(240),
     pytest.mark.skipif(
-        not gloo_jobs.TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch)"
+        not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch)"
     ),
 ]
 
 
-def test_a_hang_is_named_and_what_to_do_next_can_be_done(probing: Cli, tmp_path: Path) -> None:
+def test_a_hang_is_named_and_what_to_do_next_can_be_done(
+    probing: Cli, torch_zygote: Zygote, tmp_path: Path
+) -> None:
     def do_what_is_next(job: GlooJob, run: Run) -> None:
         """On the first machine, about a process of another one."""
         assert run.is_right, run
@@ -35,15 +38,15 @@ def test_a_hang_is_named_and_what_to_do_next_can_be_done(probing: Cli, tmp_path:
         assert f"collective_hang rank {run.who} on node{run.who}\n" in text.stdout
         assert f"{WORLD} of {WORLD} hosts answered" in text.stderr
 
-    gloo_jobs.run(probing, tmp_path, "hang", 1, WORLD, PATIENCE, do_what_is_next)
+    gloo_jobs.run(probing, torch_zygote, tmp_path, "hang", 1, WORLD, PATIENCE, do_what_is_next)
 
 
-def test_a_slow_network_is_named(probing: Cli, tmp_path: Path) -> None:
-    run = gloo_jobs.run(probing, tmp_path, "slow_network", 0, WORLD, PATIENCE)
+def test_a_slow_network_is_named(probing: Cli, torch_zygote: Zygote, tmp_path: Path) -> None:
+    run = gloo_jobs.run(probing, torch_zygote, tmp_path, "slow_network", 0, WORLD, PATIENCE)
     assert run.is_right, run
 
 
-def test_a_healthy_job_gives_no_alarm(probing: Cli, tmp_path: Path) -> None:
-    with gloo_jobs.started(probing, tmp_path, WORLD, "none", -1, 0) as job:
+def test_a_healthy_job_gives_no_alarm(probing: Cli, torch_zygote: Zygote, tmp_path: Path) -> None:
+    with gloo_jobs.started(probing, torch_zygote, tmp_path, WORLD, "none", -1, 0) as job:
         job.await_steps(120)
         assert job.findings(PATIENCE) == []

@@ -13,7 +13,7 @@ import harness
 import pytest
 from harness import Cli, wait_until
 from job_hosts import STEPS, TOKEN, FakePeer, Host, frame, hosts, meet, node_says, receipt, with_package
-from other_machine import other_machine
+from other_machine import OtherMachine, other_machine
 
 COUNT = "SELECT count(*) AS n FROM global.python.torch_steps"
 STEPS_OF = "SELECT step FROM global.python.torch_steps"
@@ -178,60 +178,58 @@ def test_a_clock_that_jumps_is_shown_and_harms_nothing(public_probing: Cli) -> N
             host.user.leave()
 
 
-def test_a_cable_that_is_pulled(public_probing: Cli) -> None:
+@pytest.fixture
+def cabled(public_probing: Cli) -> Iterator[tuple[OtherMachine, list[Host]]]:
+    """Two hosts, the second on a machine of its own, and the cable between them."""
+    with_package(public_probing)
+    started: list[Host] = []
+    with other_machine() as machine:
+        try:
+            started.append(Host(public_probing, 0, place=machine.here))
+            started.append(Host(public_probing, 1, place=machine.there, prefix=tuple(machine.prefix)))
+            meet(started)
+            yield machine, started
+        finally:
+            for host in started:
+                host.user.leave()
+
+
+def test_a_cable_that_is_pulled(cabled: tuple[OtherMachine, list[Host]]) -> None:
     """And put back: who was cut off costs the deadline, and is there again by itself."""
-    with_package(public_probing)
-    started = []
-    with other_machine() as machine:
-        try:
-            started.append(Host(public_probing, 0, place=machine.here))
-            started.append(Host(public_probing, 1, place=machine.there, prefix=tuple(machine.prefix)))
-            meet(started)
-            assert started[0].rows(COUNT) == [{"n": 4 * STEPS}]
-            epoch = started[0].epoch()
-            started[0].config(timeout=2)
-            machine.set_cable("down")
-            began = time.monotonic()
-            answer = started[0]("query", "-f", "json", COUNT).expect(6)
-            assert time.monotonic() - began < 20, "it is not waited for"
-            assert json.loads(answer.stdout) == [{"n": 2 * STEPS}]
-            assert "1 of 2 hosts answered" in answer.stderr
-            assert started[0].epoch() > epoch
-            machine.set_cable("up")
-            started[0].config(timeout=10)
+    machine, (first, _) = cabled
+    assert first.rows(COUNT) == [{"n": 4 * STEPS}]
+    epoch = first.epoch()
+    first.config(timeout=2)
+    machine.set_cable("down")
+    began = time.monotonic()
+    answer = first("query", "-f", "json", COUNT).expect(6)
+    assert time.monotonic() - began < 20, "it is not waited for"
+    assert json.loads(answer.stdout) == [{"n": 2 * STEPS}]
+    assert "1 of 2 hosts answered" in answer.stderr
+    assert first.epoch() > epoch
+    machine.set_cable("up")
+    first.config(timeout=10)
 
-            def all_again() -> bool:
-                return started[0]("query", "-f", "csv", COUNT).stdout.split()[-1] == str(4 * STEPS)
+    def all_again() -> bool:
+        return first("query", "-f", "csv", COUNT).stdout.split()[-1] == str(4 * STEPS)
 
-            wait_until(all_again, 30, "both are there again")
-        finally:
-            for host in started:
-                host.user.leave()
+    wait_until(all_again, 30, "both are there again")
 
 
-def test_a_slow_link_costs_the_deadline_at_most(public_probing: Cli) -> None:
+def test_a_slow_link_costs_the_deadline_at_most(cabled: tuple[OtherMachine, list[Host]]) -> None:
     """What is small comes through it; what would take longer than the deadline is missing, and is said."""
-    with_package(public_probing)
-    started = []
-    with other_machine() as machine:
-        try:
-            started.append(Host(public_probing, 0, place=machine.here))
-            started.append(Host(public_probing, 1, place=machine.there, prefix=tuple(machine.prefix)))
-            started[1].start_rank(started[1].code.replace(f"range({STEPS})", "range(5000)"), 9)
-            meet(started)
-            everything = {"n": 4 * STEPS + 5000}
-            wait_until(lambda: started[0].rows(COUNT, code=0) == [everything], 20, "all rows")
-            machine.slow_down("64kbit")
-            assert started[0].rows(COUNT) == [everything]
-            started[0].config(timeout=2)
-            began = time.monotonic()
-            answer = started[0]("query", "-f", "json", "SELECT * FROM global.python.torch_steps").expect(6)
-            assert time.monotonic() - began < 20, "it is not waited for"
-            assert len(json.loads(answer.stdout)) == 2 * STEPS
-            assert f"{started[1].address}: did not answer in time" in answer.stderr
-        finally:
-            for host in started:
-                host.user.leave()
+    machine, (first, second) = cabled
+    second.start_rank(second.code.replace(f"range({STEPS})", "range(5000)"), 9)
+    everything = {"n": 4 * STEPS + 5000}
+    wait_until(lambda: first.rows(COUNT, code=0) == [everything], 20, "all rows")
+    machine.slow_down("64kbit")
+    assert first.rows(COUNT) == [everything]
+    first.config(timeout=2)
+    began = time.monotonic()
+    answer = first("query", "-f", "json", "SELECT * FROM global.python.torch_steps").expect(6)
+    assert time.monotonic() - began < 20, "it is not waited for"
+    assert len(json.loads(answer.stdout)) == 2 * STEPS
+    assert f"{second.address}: did not answer in time" in answer.stderr
 
 
 def test_a_rank_that_is_started_anew_has_both_lives(pair: list[Host]) -> None:

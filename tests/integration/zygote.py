@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ TORCH = harness.ROOT / "build/torch-venv/bin/python"
 
 class Zygote:
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.process = subprocess.Popen(
             [str(TORCH), str(harness.TARGETS / "torch_zygote.py")],
             stdin=subprocess.PIPE,
@@ -36,9 +38,10 @@ class Zygote:
 
     def ask(self, order: dict[str, Any]) -> Any:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.read())
+        with self.lock:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.read())
 
     def close(self) -> None:
         self.process.kill()
@@ -67,14 +70,18 @@ class ForkedProcess:
 
 
 class ForkedTarget(harness.Target):
-    def __init__(self, zygote: Zygote, command: list[str], folder: Path, environment: dict[str, str]) -> None:
-        self.zygote = zygote
+    """`more` of the order: the machine it runs on, the library that is loaded before the program."""
+
+    def __init__(
+        self, zygote: Zygote, command: list[str], folder: Path, environment: dict[str, str], **more: object
+    ) -> None:
+        self.zygote, self.more = zygote, more
         super().__init__(command, folder, environment)
 
     def start(self, environment: dict[str, str]) -> Any:
         stdout = self.stderr_path.with_suffix(".stdout")
         os.mkfifo(stdout)
         program, *arguments = self.command
-        order = {"program": program, "arguments": arguments, "environment": environment}
+        order = {"program": program, "arguments": arguments, "environment": environment, **self.more}
         pid = self.zygote.ask(order | {"stdout": str(stdout), "stderr": str(self.stderr_path)})
         return ForkedProcess(self.zygote, pid, stdout)
