@@ -210,6 +210,11 @@ bool LoadPart(const PythonApi& api) {
   return false;
 }
 
+void LookAtPlace(const PythonApi& api) {
+  PyObject* place = api.PyDict_GetItemString(names, "place_in_job");
+  if (place != nullptr) NoteJobPlace(api, place);
+}
+
 bool Prepare(const PythonApi& api) {
   while (LoadPart(api)) {
   }
@@ -266,6 +271,7 @@ void Hooks::LookAtModules(const PythonApi& api) {
   if (!mine || names == nullptr) return;
   modules_seen.store(EntriesOf(api, modules.load()));
   look_again.store(CallHook(api, "modules_changed", nullptr).value);
+  LookAtPlace(api);
 }
 
 void Hooks::WriteMemory(const PythonApi& api) {
@@ -273,8 +279,7 @@ void Hooks::WriteMemory(const PythonApi& api) {
   if (!mine || names == nullptr) return;
   PyObject* counts = api.PyDict_GetItemString(names, "memory_counts");
   if (counts != nullptr) WriteMemoryRow(api, counts);
-  PyObject* place = api.PyDict_GetItemString(names, "place_in_job");
-  if (place != nullptr) NoteJobPlace(api, place);
+  LookAtPlace(api);
 }
 
 void Hooks::LendCensus(const PythonApi& api, PyObject* dict) {

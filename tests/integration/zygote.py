@@ -27,7 +27,7 @@ class Zygote:
             [str(TORCH), str(harness.TARGETS / "torch_zygote.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=harness.clean_environment(),
+            env=harness.clean_environment(ROOM="x" * 16384),
             text=True,
         )
         assert self.read() == "ready"

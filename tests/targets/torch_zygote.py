@@ -47,19 +47,33 @@ def move_to(machine):
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def show_environment():
+    """In /proc/PID/environ, where a launcher's variables would be: of a fork it has those of the parent. Its
+    place on the stack is written over; there is room in it (zygote.py)."""
+    for name, value in os.environ.items():
+        os.putenv(name, value)  # somewhere else
+    text = b"".join(os.fsencode("%s=%s" % item) + b"\0" for item in os.environ.items() if item[0] != "ROOM")
+    with open("/proc/self/stat") as file:
+        begin, end = map(int, file.read().split()[-3:-1])
+    if begin + len(text) > end:
+        raise ValueError("no room for the environment")
+    ctypes.memmove(begin, text.ljust(end - begin, b"\0"), end - begin)
+
+
 PR_SET_PDEATHSIG = 1
 
 
 def become(order):
     os.setsid()
-    if "machine" in order:
-        move_to(order["machine"])
-    os.environ.update(order["environment"])
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(order[name], os.O_WRONLY)
         os.dup2(file, number)
         os.close(file)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    if "machine" in order:
+        move_to(order["machine"])
+    os.environ.update(order["environment"])
+    show_environment()
     sys.argv = [order["program"]] + order["arguments"]
     sys.path[0] = os.path.dirname(order["program"])
     if "library" in order:
@@ -88,6 +102,8 @@ while True:
     if pid == 0:
         try:
             become(order)
+        except Exception:
+            sys.excepthook(*sys.exc_info())  # as Python would
         finally:
             sys.stderr.flush()
             os._exit(1)
