@@ -4,9 +4,10 @@ Blocks of some tens of milliseconds follow each other as A B B A or B A A B, dra
 what gets slower meanwhile slows both. A four of blocks gives one number: how much longer a step of A is than
 one of B. What others do on the machine makes some steps slower, up to twice, and none faster: of the steps
 of a block the one counts that a quarter of them are faster than, where every step has the cost in question
-(FASTER), or else the mean (MEAN). Of the fours' numbers the highest and lowest fifth are left out, which are
-those that somebody disturbed; the mean of the others is the estimate. The interval is where 95 % of such
-estimates are when the fours are drawn again.
+(FASTER), or else the mean (MEAN). With FASTER, fours in which either state was slower than its own quickest
+ones by more than CALM are left out, as long as enough remain: somebody else had the core, or the caches.
+Of the fours' numbers the highest and lowest fifth are left out; the mean of the others is the estimate. The
+interval is where 95 % of such estimates are when the fours are drawn again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 
 CLOCKS = ("cpu", "wall")  # of the process, with all its threads; what passes
 LEFT_OUT = 0.2
+CALM = 1.08  # times the time that a tenth of the fours are quicker than
+LEAST_CALM = 12  # fours
 DRAWN = 2000
 
 Blocks = list[np.ndarray]  # what each step took, by each clock
@@ -60,9 +63,18 @@ def trimmed(values: np.ndarray) -> np.ndarray:
     return np.sort(values, axis=-1)[..., out : values.shape[-1] - out].mean(axis=-1)
 
 
+def is_calm(took: np.ndarray) -> np.ndarray:
+    return took <= CALM * np.quantile(took, 0.1)
+
+
 def estimate(a: np.ndarray, b: np.ndarray, statistic: Statistic) -> Ratio:
     """Of steps, one row for each four."""
-    fours = np.log(statistic(a) / statistic(b))
+    took_a, took_b = statistic(a), statistic(b)
+    if statistic is faster:
+        calm = is_calm(took_a) & is_calm(took_b)
+        if calm.sum() >= LEAST_CALM:
+            took_a, took_b = took_a[calm], took_b[calm]
+    fours = np.log(took_a / took_b)
     dice = np.random.default_rng(0)
     drawn = trimmed(fours[dice.integers(0, len(fours), (DRAWN, len(fours)))])
     return Ratio(float(np.exp(trimmed(fours))), np.exp(drawn))

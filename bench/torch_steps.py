@@ -36,7 +36,7 @@ PROBING = str(ROOT / "build/release/bin/probing")
 SETTING = "probing.torch.profiling"
 SELDOM = "on,rate=0.000001"
 DEFAULT_RATE = 0.05
-BLOCK, LONG_BLOCK = 0.04, 0.2  # seconds
+BLOCK, LONG_BLOCK, AFTER_SWITCH = 0.04, 0.2, 0.15  # seconds
 # What is compared: (what with what).
 OWN = {
     "nothing (config)": ("off", "off"),
@@ -58,6 +58,19 @@ def command(*arguments: str) -> None:
     subprocess.run([PROBING, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
+def others_cpu() -> float:
+    return time.process_time() - time.thread_time()
+
+
+def settle() -> None:
+    """The probe's thread has more to do after a setting has changed: that is what changing it costs."""
+    for _ in range(100):
+        before = others_cpu()
+        time.sleep(0.005)
+        if others_cpu() - before < 20e-6:
+            return
+
+
 def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callable[[str], None]:
     """Switches the setting of the probe that this process has loaded itself, and sees it change."""
     import probing
@@ -75,11 +88,17 @@ def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callab
             while hasattr(torch.autograd.backward, "__wrapped__") != (each != "off"):
                 time.sleep(0.001)
                 assert time.monotonic() < deadline, f"{each} was not set"
-            time.sleep(0.005)  # the probe's thread has other things to do after that
+            settle()
             if each != spec:
                 step()
 
     return switch
+
+
+def steps_in(seconds: float, step: Callable[[], None]) -> int:
+    began = time.perf_counter()
+    step()
+    return max(2, round(seconds / (time.perf_counter() - began)))
 
 
 def enter_and_leave(state: str) -> None:
@@ -90,6 +109,8 @@ def enter_and_leave(state: str) -> None:
 def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> tuple[dict[str, Ratio], int]:
     if row in OWN:
         switch = set_in_process(dict(zip("ab", OWN[row], strict=True)), step)
+        if "exprs" in row:  # functions are looked for soon after the switch, once
+            return compare(switching(step, switch, steps_in(AFTER_SWITCH, step)), seconds, LONG_BLOCK)
         return compare(switching(step, switch), seconds, BLOCK)
     if row in PYPI:
         workers = {"a": Worker(model, PYPI[row]), "b": Worker(model, None)}

@@ -11,6 +11,8 @@ import time
 MOST_WATCHED_FRAMES = 200
 MOST_VALUE = 1000  # characters
 MOST_ROWS = 500  # of python.variables in a second
+SHARE = 0.005  # of the time, for values at the ends of steps: where steps are very short not each has some
+MOST_TOOK = 0.0002  # seconds: what took longer was put aside by the system
 OPTIMIZED = 1  # of co_flags: a function, whose f_locals is a copy
 PLAIN = (int, float, bool, str, type(None))
 
@@ -30,18 +32,21 @@ def value_cells(value):
         return text, number, kind, None, None
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
-        count = 1
-        for size in shape:
-            count *= size
+        sizes = "[]" if not shape else repr(list(shape))
         number = None
         # One number that is in the memory of the CPU: a GPU would have to be waited for.
-        if count == 1 and getattr(getattr(value, "device", None), "type", "cpu") == "cpu":
+        if shape.count(1) == len(shape) and is_on_cpu(value):
             number = float(value.item())
-        text = repr(number) if number is not None else "%s%r" % (kind, list(shape))
-        return text, number, kind, repr(list(shape)), str(dtype).replace("torch.", "")
+        text = repr(number) if number is not None else kind + sizes
+        return text, number, kind, sizes, str(dtype).replace("torch.", "")
     if isinstance(value, (list, tuple, dict, set)):
         return "%s of %d" % (kind, len(value)), None, kind, None, None
     return kind, None, kind, None, None
+
+
+def is_on_cpu(value):
+    told = getattr(value, "is_cpu", None)  # torch's; others may have a device
+    return told if told is not None else getattr(getattr(value, "device", None), "type", "cpu") == "cpu"
 
 
 def evaluate_name(names, local, everywhere):
@@ -64,6 +69,7 @@ class Exprs(object):
             known.setdefault(key, []).append((expression, expression.split(".")))
         self.places = None  # before 3.12
         self.steps = 0  # that have ended
+        self.next_at = 0.0  # by perf_counter()
         self.noted = {}  # function → the step in which it was noted last, not by a line of it
         self.rows = 0
         self.second, self.written = 0, 0
@@ -78,7 +84,12 @@ class Exprs(object):
 
     def on_step(self, step):
         self.steps += 1
-        frame = sys._getframe(1)
+        began = time.perf_counter()
+        if began >= self.next_at:
+            self.note_stack(sys._getframe(1), step)
+            self.next_at = began + min(time.perf_counter() - began, MOST_TOOK) / SHARE
+
+    def note_stack(self, frame, step):
         for _ in range(MOST_WATCHED_FRAMES):
             if frame is None:
                 return
