@@ -58,7 +58,7 @@ bench-torch: build ## Of these, what tracing PyTorch costs, beside torch.profile
 	@$(VENV)/python tools/bench_page.py
 
 .PHONY: diagnose-runs
-diagnose-runs: build ## Jobs on gloo that go wrong in every way, SEEDS=20 times each: is it named? (installs torch; 3 hours)
+diagnose-runs: build ## Jobs on gloo that go wrong in every way, SEEDS=20 times each: is it named? (installs torch; an hour)
 	@tools/install_deps.sh torch
 	@$(VENV)/python bench/diagnose.py --seeds $(SEEDS) --healthy $(SEEDS)
 

@@ -118,11 +118,15 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+def daemon_socket() -> Path | None:
+    """Of this user's probingd, when there is one."""
+    sockets = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
+    return next((each for each in sockets if each.exists()), None)
+
+
 def from_daemon(method: str, path: str, body: str | None = None, timeout: float = 30) -> str:
     """What this user's probingd answers; somebody must have begun to start it."""
-    sockets = [folder / "probingd.sock" for folder in socket_directories(os.getuid())]
-    there = wait_until(lambda: next((each for each in sockets if each.exists()), None), 20, "a probingd")
-    connection = UnixConnection(there, timeout)
+    connection = UnixConnection(wait_until(daemon_socket, 20, "a probingd"), timeout)
     connection.request(method, path, body)
     answer = connection.getresponse().read().decode()
     connection.close()

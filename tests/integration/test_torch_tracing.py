@@ -234,6 +234,17 @@ def line_with(text: str) -> int:
     return 1 + next(i for i, line in enumerate(WATCHED.read_text().splitlines()) if text in line)
 
 
+def expect_all_taken_back(probing: Cli, job: Target, ours: str) -> None:
+    """`ours` is what is in the process only while variables are watched."""
+    assert inside(probing, job, ours) != "[]"
+    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
+    wait_until(lambda: inside(probing, job, ours) == "[]", 10, "it is as it was")
+    count = "SELECT count(*) AS n FROM python.variables"
+    written = ask(probing, job, count)
+    job.expect_progress("steps")
+    assert ask(probing, job, count) == written
+
+
 @pytest.mark.parametrize("version", WITH_MONITORING)
 def test_functions_off_the_stack_and_lines_are_watched(
     probing: Cli, target: StartTarget, version: str
@@ -253,13 +264,7 @@ def test_functions_off_the_stack_and_lines_are_watched(
     sql = "SELECT name, number, step FROM python.variables WHERE name = 'whole' ORDER BY step"
     assert all(row["number"] == int(row["number"]) for row in ask(probing, job, sql))
     used = "[tool for tool in range(6) if sys.monitoring.get_tool(tool) == 'probing']"
-    assert inside(probing, job, used) != "[]"
-    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
-    wait_until(lambda: inside(probing, job, used) == "[]", 10, "the tool is given back")
-    count = "SELECT count(*) AS n FROM python.variables"
-    written = ask(probing, job, count)
-    job.expect_progress("steps")
-    assert ask(probing, job, count) == written
+    expect_all_taken_back(probing, job, used)
 
 
 BEFORE_MONITORING = [one for one in harness.pythons() if (3, 8) <= harness.version_of(one) < (3, 12)]
@@ -278,13 +283,7 @@ def test_functions_off_the_stack_and_lines_are_watched_before_3_12(
     sql = "SELECT number FROM python.variables WHERE name = 'whole'"
     assert all(row["number"] == int(row["number"]) for row in ask(probing, job, sql))
     ours = "[c for c in sys.modules['__main__'].measure.__code__.co_consts if 'Place' in type(c).__name__]"
-    assert inside(probing, job, ours) != "[]"
-    probing("-t", job.pid, "config", f"{SETTING}=off").expect(0)
-    wait_until(lambda: inside(probing, job, ours) == "[]", 10, "the function has its own code again")
-    count = "SELECT count(*) AS n FROM python.variables"
-    written = ask(probing, job, count)
-    job.expect_progress("steps")
-    assert ask(probing, job, count) == written
+    expect_all_taken_back(probing, job, ours)
 
 
 def test_the_package_switches_it(probing: Cli, target: StartTarget) -> None:
