@@ -1,12 +1,15 @@
 #include "cluster/tcp_store.h"
 
-#include <algorithm>
+#include <netdb.h>
+
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string_view>
 
 #include "cluster/base64.h"
 #include "cluster/plain_socket.h"
+#include "wire/node_list.h"
 
 namespace probing::cluster {
 namespace {
@@ -26,18 +29,21 @@ std::string Bytes(T number) {
 
 std::string Text(const std::string& text) { return Bytes<std::uint64_t>(text.size()) + text; }
 
-// Reads a pickle's words. Of all it could say only texts and where they stand matter.
+constexpr std::size_t kMaxMemo = 100'000;  // a rendezvous of 10,000 agents has fewer
+
+// Reads a pickle's words. Of all it could say only texts and where they stand matter. Texts are views of the
+// pickle, which anybody may have written: one that is remembered a million times takes no more memory.
 class PickleWords {
  public:
   explicit PickleWords(std::string_view pickle) : rest_(pickle) {}
 
   // The next text, of this place or remembered from an earlier one; nothing at the end, or when a word comes
   // that no state has.
-  std::optional<std::string> NextText() {
+  std::optional<std::string_view> NextText() {
     while (!rest_.empty()) {
       const auto word = static_cast<unsigned char>(rest_[0]);
       rest_.remove_prefix(1);
-      std::optional<std::string> text;
+      std::optional<std::string_view> text;
       if (!Take(word, text)) return std::nullopt;
       if (text) return text;
     }
@@ -46,7 +52,7 @@ class PickleWords {
 
  private:
   // False when it cannot go on.
-  bool Take(unsigned char word, std::optional<std::string>& text) {
+  bool Take(unsigned char word, std::optional<std::string_view>& text) {
     switch (word) {
       case 0x8c:  // SHORT_BINUNICODE
         return TakeText(1, text);
@@ -54,7 +60,7 @@ class PickleWords {
         return TakeText(4, text);
       case 0x94:  // MEMOIZE: what came last, a text or something else
         memo_.push_back(last_);
-        return true;
+        return memo_.size() <= kMaxMemo;
       case 'h':  // BINGET
       case 'j':  // LONG_BINGET
         return TakeRemembered(word == 'h' ? 1 : 4, text);
@@ -105,14 +111,14 @@ class PickleWords {
     return number;
   }
 
-  bool TakeText(std::size_t size_bytes, std::optional<std::string>& text) {
+  bool TakeText(std::size_t size_bytes, std::optional<std::string_view>& text) {
     const std::uint64_t size = Number(size_bytes);
     if (size > rest_.size()) return false;
-    text = last_ = std::string(rest_.substr(0, size));
+    text = last_ = rest_.substr(0, size);
     return Skip(size);
   }
 
-  bool TakeRemembered(std::size_t size_bytes, std::optional<std::string>& text) {
+  bool TakeRemembered(std::size_t size_bytes, std::optional<std::string_view>& text) {
     const std::uint64_t index = Number(size_bytes);
     if (index >= memo_.size()) return false;
     text = last_ = memo_[index];
@@ -120,8 +126,8 @@ class PickleWords {
   }
 
   std::string_view rest_;
-  std::optional<std::string> last_;
-  std::vector<std::optional<std::string>> memo_;
+  std::optional<std::string_view> last_;
+  std::vector<std::optional<std::string_view>> memo_;
 };
 
 }  // namespace
@@ -152,11 +158,14 @@ std::vector<std::string> AgentHosts(const std::string& value) {
   const std::optional<std::string> pickle = FromBase64(value);
   if (!pickle) return hosts;
   PickleWords words(*pickle);
-  std::optional<std::string> before;
-  while (std::optional<std::string> text = words.NextText()) {
-    const bool is_host = before == "addr" && std::ranges::find(hosts, *text) == hosts.end();
-    if (is_host) hosts.push_back(*text);
-    before = std::move(text);
+  std::set<std::string_view> known;
+  std::optional<std::string_view> before;
+  while (known.size() < wire::kMaxAddresses) {
+    const std::optional<std::string_view> text = words.NextText();
+    if (!text) break;
+    const bool is_host = before == "addr" && text->size() <= NI_MAXHOST && known.insert(*text).second;
+    if (is_host) hosts.emplace_back(*text);
+    before = text;
   }
   return hosts;
 }

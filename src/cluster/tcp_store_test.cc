@@ -38,6 +38,16 @@ TEST(TcpStoreTest, AStateThatIsCutOrChangedIsReadNoFurther) {
   }
 }
 
+// One long text that is remembered and named again and again: each time it was copied once.
+TEST(TcpStoreTest, AStateThatWouldNeedTerabytesIsReadNoFurther) {
+  const std::string text(1 << 20, 'a');
+  const std::string long_text = std::string("X\0\0\x10\0", 5) + text;
+  EXPECT_TRUE(AgentHosts(ToBase64(long_text + std::string(1 << 20, '\x94'))).empty());
+  std::string named = long_text + "\x94";
+  for (int i = 0; i < 500'000; ++i) named += std::string("h\0", 2);
+  EXPECT_TRUE(AgentHosts(ToBase64(named)).empty());
+}
+
 TEST(Base64Test, ThereAndBack) {
   for (const char* text : {"", "a", "ab", "abc", "abcd", "\x01\xff\x80"}) {
     const std::string bytes(text);
