@@ -80,12 +80,14 @@ void AppendJsonText(std::string& out, std::string_view text) {
 std::string Readable(std::string_view text) { return table::ToUtf8(text); }
 
 void AppendField(std::string& out, std::string_view field, std::string_view type) {
-  const bool is_finite = field.find_first_of("ni") == std::string_view::npos;  // nan, inf
+  // Not nan or inf, and nothing that a server would make of our statement.
+  const bool is_number =
+      !field.empty() && field.find_first_not_of("0123456789+-.eE[,]") == std::string_view::npos;
   if (field == "\\N") {
     out += "null";
-  } else if (type == "BIGINT" || type == "UBIGINT" || type == "BIGINT[]") {
+  } else if (is_number && (type == "BIGINT" || type == "UBIGINT" || type == "BIGINT[]")) {
     out += field;
-  } else if (type == "DOUBLE" && is_finite) {
+  } else if (is_number && type == "DOUBLE") {
     out += field;
     if (field.find_first_of(".eE") == std::string_view::npos) out += ".0";  // so that -0 is no integer
   } else {

@@ -18,6 +18,12 @@ TEST(Answer, BecomesAStatementForOurEngine) {
       "]', '[{\"c0\":\"BIGINT\",\"c1\":\"VARCHAR\",\"c2\":\"DOUBLE\"}]')) AS r)");
 }
 
+TEST(Answer, NumbersThatAreNoneStayWithinTheStatement) {
+  const Result<std::string> sql = ToSelect("a\tb\nInt64\tFloat64\n1]') , 2\t1'\n");
+  ASSERT_TRUE(sql.ok());
+  EXPECT_NE(sql->find("[{\"c0\":\"1]'') , 2\",\"c1\":\"1''\"}]"), std::string::npos) << *sql;
+}
+
 TEST(Answer, WhatIsNoTableIsAnError) {
   EXPECT_FALSE(ToSelect("").ok());
   EXPECT_FALSE(ToSelect("a\tb\nInt64\n").ok());
