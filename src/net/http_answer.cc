@@ -1,6 +1,9 @@
 #include "net/http_answer.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "base/text.h"
 
 namespace probing::net {
 namespace {
@@ -39,14 +42,17 @@ Result<std::string> ReadChunks(Channel& channel, const std::optional<Deadline>& 
   }
 }
 
+// Servers write names as they like: those behind some proxies have no capital letters.
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
 }  // namespace
 
 std::vector<std::string> HttpAnswer::Headers(std::string_view name) const {
   std::vector<std::string> values;
-  const std::string start = "\r\n" + std::string(name) + ": ";
-  for (std::size_t at = head.find(start); at != std::string::npos; at = head.find(start, at + 1)) {
-    const std::size_t begin = at + start.size();
-    values.push_back(head.substr(begin, head.find("\r\n", begin) - begin));
+  for (std::string_view rest = head; !rest.empty();) {
+    std::string_view value = Trim(TakePart(rest, '\n'), "\r");
+    if (std::ranges::equal(TakePart(value, ':'), name, {}, Lower, Lower))
+      values.emplace_back(Trim(value, " \t"));
   }
   return values;
 }
@@ -64,14 +70,12 @@ Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& d
   answer.head = buffer.substr(0, end + 2);
   const std::string& head = answer.head;
   std::size_t size_bytes = 0;
-  const std::size_t length = head.find("Content-Length: ");
-  const bool is_chunked = head.find("Transfer-Encoding: chunked") != std::string::npos;
-  const bool valid =
-      head.starts_with("HTTP/1.1 ") && head.size() > 12 &&
-      std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
-      (is_chunked ||
-       (length != std::string::npos &&
-        std::from_chars(&head[length + 16], head.data() + head.size(), size_bytes).ec == std::errc()));
+  const std::vector<std::string> lengths = answer.Headers("content-length");
+  const std::vector<std::string> encodings = answer.Headers("transfer-encoding");
+  const bool is_chunked = !encodings.empty() && encodings.back() == "chunked";
+  const bool valid = head.starts_with("HTTP/1.1 ") && head.size() > 12 &&
+                     std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
+                     (is_chunked || (!lengths.empty() && ParseNumber(lengths.front(), size_bytes)));
   if (!valid) return not_http;
   if (is_chunked) {
     ASSIGN_OR_RETURN(answer.body, ReadChunks(channel, deadline, max_bytes, buffer.substr(end + 4)));

@@ -18,7 +18,7 @@ struct HttpAnswer {
   std::string head;  // lines, each with its end
   std::string body;
 
-  // The values of all fields of that name, written as it is sent.
+  // The values of all fields of that name, however its letters are written.
   std::vector<std::string> Headers(std::string_view name) const;
 };
 
