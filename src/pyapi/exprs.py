@@ -214,8 +214,7 @@ def start_exprs(texts):
         monitor = expr_state["monitor"] = Monitor(exprs)
         expr_state["no_place"] = not monitor.start() and bool(exprs.lines)
     else:
-        for source in (recompile_source, expr_places_source):
-            exec(source, globals())
+        exec(expr_places_source(), globals())
         exprs.places = expr_state["monitor"] = Places(exprs)
     return exprs.on_step
 

@@ -140,11 +140,22 @@ PyMethodDef at_exit{"at_exit", reinterpret_cast<void*>(&OnExit), kMethNoargs,
                     "of Probing: its threads keep away"};
 PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
 
+// What exprs.py runs before Python 3.12, where it is needed. Every visit to a process would make and drop it
+// otherwise.
+PyObject* ExprPlacesSource(PyObject*, PyObject*) {
+  constexpr std::array kParts{std::string_view(kRecompileSource), std::string_view(kExprPlacesSource)};
+  std::string text;
+  for (const std::string_view part : kParts) text += part;
+  return gc.api->PyUnicode_FromStringAndSize(text.data(), static_cast<std::ptrdiff_t>(text.size()));
+}
+PyMethodDef expr_places_source{"expr_places_source", reinterpret_cast<void*>(&ExprPlacesSource), kMethNoargs,
+                               nullptr};
+
 bool AddEvents(const PythonApi& api, PyObject* dict) {
   auto table = Recorder::FindTable("python.gc", {});
   if (!table.ok()) return false;
   gc = {&api, *table};
-  for (PyMethodDef* method : {&gc_event, &at_exit}) {
+  for (PyMethodDef* method : {&gc_event, &at_exit, &expr_places_source}) {
     if (!AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
@@ -157,19 +168,9 @@ constexpr std::string_view kNextPart = "\n# ── ";
 constexpr std::array<std::string_view, 9> kSources{kHooksSource,     kExprsSource,  kCollectivesSource,
                                                    kSavesSource,     kHeapSource,   kKindsSource,
                                                    kNonfiniteSource, kCensusSource, kTorchSource};
-// For exprs.py, which runs it where it is needed: before 3.12, when there are expressions.
-constexpr std::array<std::pair<const char*, std::string_view>, 2> kTexts{
-    {{"recompile_source", kRecompileSource}, {"expr_places_source", kExprPlacesSource}}};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it
-
-bool SetText(const PythonApi& api, PyObject* dict, const char* name, std::string_view text) {
-  PyObject* value = api.PyUnicode_FromStringAndSize(text.data(), static_cast<std::ptrdiff_t>(text.size()));
-  const bool good = value != nullptr && api.PyDict_SetItemString(dict, name, value) == 0;
-  if (value != nullptr) api.Py_DecRef(value);
-  return good;
-}
 
 // Loads one part. True while there are more; at the end `names` is set, unless something failed.
 bool LoadPart(const PythonApi& api) {
@@ -182,7 +183,6 @@ bool LoadPart(const PythonApi& api) {
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
     good = AddNativeFunctions(api, loading) && AddEvents(api, loading) && AddTorchFunctions(api, loading) &&
            RunSource(api, kDescribeSource, loading);
-    for (const auto& [name, text] : kTexts) good = good && SetText(api, loading, name, text);
   } else {
     const std::string_view rest = kSources[source].substr(loaded);
     const std::string part(rest.substr(0, rest.find(kNextPart, 1)));
