@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <cerrno>
+
 namespace probing {
 
 Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::size_t stack_bytes,
@@ -23,7 +25,11 @@ Result<pthread_t> StartQuietThread(void* (*body)(void*), void* argument, std::si
   sigfillset(&every);
   pthread_sigmask(SIG_SETMASK, &every, &before);
   pthread_t thread{};
-  const int error = pthread_create(&thread, &attributes, body, argument);
+  int error = pthread_create(&thread, &attributes, body, argument);
+  if (error == EPERM) {  // SCHED_IDLE, of a user who may not leave it
+    pthread_attr_setinheritsched(&attributes, PTHREAD_INHERIT_SCHED);
+    error = pthread_create(&thread, &attributes, body, argument);
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   if (error != 0) return ErrnoError("start a thread", error);

@@ -1,5 +1,5 @@
 // Threads that live in somebody else's process: all signals blocked, a name, a bounded stack,
-// and none of the scheduling that the creating thread may have had.
+// and none of the scheduling that the creating thread may have had, where its user may change that.
 #pragma once
 
 #include <pthread.h>

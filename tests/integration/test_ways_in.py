@@ -11,6 +11,7 @@ from pathlib import Path
 import harness
 import pytest
 from harness import Cli, Target, wait_until
+from users import User, uids
 
 StartTarget = Callable[..., Target]
 
@@ -132,3 +133,16 @@ def test_a_target_in_its_own_pid_namespace(probing: Cli, target: StartTarget) ->
     outer.expect_progress()
     os.kill(pid, 9)
     outer.kill()
+
+
+def test_a_job_that_may_run_only_when_nobody_else_does(public_probing: Cli) -> None:
+    """SCHED_IDLE, which an ordinary user may not leave again: nor may threads of ours."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    user = User(public_probing, next(uids), prefix=("chrt", "--idle", "0"))
+    try:
+        job = user.probed_target()
+        assert user("-t", job.pid, "eval", "6 * 7").expect(0).stdout.strip() == "42"
+        assert os.sched_getscheduler(job.pid) == os.SCHED_IDLE
+    finally:
+        user.leave()
