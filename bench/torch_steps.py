@@ -109,7 +109,7 @@ def enter_and_leave(state: str) -> None:
 def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> tuple[dict[str, Ratio], int]:
     if row in OWN:
         switch = set_in_process(dict(zip("ab", OWN[row], strict=True)), step)
-        if "exprs" in row:  # functions are looked for soon after the switch, once
+        if "exprs" in row:  # dearer for some 60 steps after a switch, why is not known: README.md has both
             return compare(switching(step, switch, steps_in(AFTER_SWITCH, step)), seconds, LONG_BLOCK)
         return compare(switching(step, switch), seconds, BLOCK)
     if row in PYPI:
