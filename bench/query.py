@@ -132,10 +132,9 @@ class Ours:
         )
         assert self.job.stdout is not None and self.job.stdout.readline() == b"ready\n"
         subprocess.run([str(harness.BIN / "probing"), "status"], check=True, capture_output=True)
-        sockets = [folder / "probingd.sock" for folder in harness.socket_directories(harness.os.getuid())]
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(60)
-        self.connection.connect(str(next(path for path in sockets if path.exists())))
+        self.connection.connect(str(harness.daemon_socket()))
 
     def by_http(self, sql: str) -> list[list[Any]]:
         body = {"target": self.job.pid, "sql": sql}

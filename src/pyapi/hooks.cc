@@ -143,9 +143,7 @@ PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "
 // What exprs.py runs before Python 3.12, where it is needed. Every visit to a process would make and drop it
 // otherwise.
 PyObject* ExprPlacesSource(PyObject*, PyObject*) {
-  constexpr std::array kParts{std::string_view(kRecompileSource), std::string_view(kExprPlacesSource)};
-  std::string text;
-  for (const std::string_view part : kParts) text += part;
+  const std::string text = std::string(kRecompileSource) + kExprPlacesSource;
   return gc.api->PyUnicode_FromStringAndSize(text.data(), static_cast<std::ptrdiff_t>(text.size()));
 }
 PyMethodDef expr_places_source{"expr_places_source", reinterpret_cast<void*>(&ExprPlacesSource), kMethNoargs,

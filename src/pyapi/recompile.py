@@ -32,6 +32,13 @@ def constant(marker):
     return _ast.Constant(marker, None) if sys.version_info >= (3, 8) else _ast.Bytes(marker)
 
 
+def none_at(place):
+    node = _ast.NameConstant(None) if sys.version_info < (3, 8) else _ast.Constant(None, None)
+    node.lineno = node.end_lineno = place.lineno
+    node.col_offset = node.end_col_offset = place.col_offset
+    return node
+
+
 def call_of(marker, name, arguments, place):
     node = _ast.Call(_ast.Attribute(constant(marker), name, _ast.Load()), arguments, [])
     todo = [node]
@@ -101,17 +108,9 @@ def insert(definition, kind, line, marker):
     for block in bodies(definition):
         for node in block:
             if isinstance(node, _ast.Return):
-                none = _ast.NameConstant(None) if sys.version_info < (3, 8) else _ast.Constant(None, None)
-                none.lineno = none.end_lineno = node.lineno
-                none.col_offset = none.end_col_offset = node.col_offset
-                node.value = call_of(marker, "leave", [node.value or none], node)
+                node.value = call_of(marker, "leave", [node.value or none_at(node)], node)
     last = definition.body[-1]
-    end = call_of(marker, "leave", [], last)
-    none = _ast.NameConstant(None) if sys.version_info < (3, 8) else _ast.Constant(None, None)
-    none.lineno = none.end_lineno = last.lineno
-    none.col_offset = none.end_col_offset = last.col_offset
-    end.args.append(none)
-    definition.body.append(statement(end))
+    definition.body.append(statement(call_of(marker, "leave", [none_at(last)], last)))
     definition.body.insert(0, statement(call_of(marker, "start", [], definition.body[0])))
 
 
