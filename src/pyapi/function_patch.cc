@@ -40,15 +40,22 @@ bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* 
   plain_vectorcall = *known;
   api.Py_IncRef(function);
   function_ = function;
+  pointer_ = pointer;
   replacement_ = replacement;
   Store(api, function, pointer, replacement);
   return true;
 }
 
+void FunctionPatch::Exchange(const PythonApi& api, Vectorcall expected, Vectorcall value) {
+  if (function_ != nullptr && *pointer_ == expected) Store(api, function_, pointer_, value);
+}
+
+void FunctionPatch::Pause(const PythonApi& api) { Exchange(api, replacement_, plain_vectorcall); }
+void FunctionPatch::Resume(const PythonApi& api) { Exchange(api, plain_vectorcall, replacement_); }
+
 void FunctionPatch::Remove(const PythonApi& api) {
   if (function_ == nullptr) return;
-  Vectorcall* pointer = PointerOf(api, function_);
-  if (*pointer == replacement_) Store(api, function_, pointer, plain_vectorcall);
+  Pause(api);
   api.Py_DecRef(function_);
   function_ = nullptr;
 }

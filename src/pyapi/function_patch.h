@@ -24,14 +24,20 @@ class FunctionPatch {
   // and without effect, when `function` has another one, or is no Python function at all.
   bool Install(const PythonApi& api, PyObject* function, PyObject* plain, Vectorcall replacement);
 
-  // Leaves a pointer alone that is not ours any more.
+  // These leave a pointer alone that is not ours any more.
   void Remove(const PythonApi& api);
+  // Calls go where they went before, until Resume(). Both do nothing when none is installed.
+  void Pause(const PythonApi& api);
+  void Resume(const PythonApi& api);
 
   bool installed() const { return function_ != nullptr; }
   bool IsFor(const PyObject* function) const { return function_ == function; }
 
  private:
-  PyObject* function_ = nullptr;  // a reference of ours
+  void Exchange(const PythonApi& api, Vectorcall expected, Vectorcall value);
+
+  PyObject* function_ = nullptr;   // a reference of ours
+  Vectorcall* pointer_ = nullptr;  // in the function
   Vectorcall replacement_ = nullptr;
 };
 

@@ -13,6 +13,7 @@ namespace {
 table::Value ToValue(const ring::Cell& cell) {
   switch (cell.kind()) {
     case ring::Cell::Kind::kNull:
+    case ring::Cell::Kind::kInterned:  // of rings only
       return {};
     case ring::Cell::Kind::kInt64:
     case ring::Cell::Kind::kTimestamp:

@@ -26,8 +26,17 @@ class TableHandle {
 
   ring::WriteStatus Write(const ring::Cell* cells, std::uint32_t count);
 
+  // A text for many rows, looked up once (Table::Intern): good for WriteInterned() of this generation.
+  ring::Cell Intern(std::uint32_t column, std::string_view text);
+  std::uint64_t generation() const;
+  // Nothing is written when the table has been made anew since.
+  ring::WriteStatus WriteInterned(std::uint64_t generation, const ring::Cell* cells, std::uint32_t count) {
+    return this->generation() == generation ? Write(cells, count) : ring::WriteStatus::kOff;
+  }
+
  private:
   friend class Recorder;
+  ring::Table* Current();  // null: nothing is recorded
   TableHandle(std::string name, std::vector<ring::Column> columns)
       : name_(std::move(name)), columns_(std::move(columns)) {}
 
@@ -85,11 +94,23 @@ class Recorder {
   static std::atomic<std::uint64_t> generation_;
 };
 
+inline std::uint64_t TableHandle::generation() const {
+  return Recorder::generation_.load(std::memory_order_acquire);
+}
+
+inline ring::Table* TableHandle::Current() {
+  const bool current = generation_.load(std::memory_order_acquire) == generation();
+  return current ? table_.load(std::memory_order_relaxed) : Recorder::Renew(*this);
+}
+
 inline ring::WriteStatus TableHandle::Write(const ring::Cell* cells, std::uint32_t count) {
-  const bool current =
-      generation_.load(std::memory_order_acquire) == Recorder::generation_.load(std::memory_order_acquire);
-  ring::Table* table = current ? table_.load(std::memory_order_relaxed) : Recorder::Renew(*this);
+  ring::Table* table = Current();
   return table == nullptr ? ring::WriteStatus::kOff : table->Write(cells, count);
+}
+
+inline ring::Cell TableHandle::Intern(std::uint32_t column, std::string_view text) {
+  ring::Table* table = Current();
+  return table == nullptr ? ring::Cell::String(text) : table->Intern(column, text);
 }
 
 }  // namespace probing::pyapi

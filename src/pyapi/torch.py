@@ -5,6 +5,7 @@ import sys
 from _weakref import ref
 
 RUNNING = "torch"  # what put_back() is told
+RATE = 0.05  # of the steps, unless the setting has one; of short ones fewer (torch_sampling.h)
 
 torch_options = {}  # of the setting; empty: off
 torch_running = []  # the torch module that is traced
@@ -15,7 +16,7 @@ walked = set()  # ids of models whose modules were named in this step
 def read_spec(spec):
     """The setting's text, which was checked, as a dict: {"mode": "on", "rate": 0.05, "exprs": […], …}."""
     items = spec.split(",")
-    options = {"mode": items[0], "rate": "0.05", "backward": "on", "collectives": "on", "nan": "off"}
+    options = {"mode": items[0], "rate": "", "backward": "on", "collectives": "on", "nan": "off"}
     options["census"] = "off"
     key = None
     for item in items[1:]:
@@ -215,7 +216,8 @@ def start_torch(torch):
     )
     torch_running.append(torch)
     started = torch_start(
-        float(options["rate"]),
+        float(options["rate"] or RATE),
+        not options["rate"],
         options["max_overhead"],
         options["mode"] == "on",
         options["backward"] == "on",

@@ -18,7 +18,6 @@ char no_data;
 TracedThreads threads;
 int inside = 0;  // calls of the job that are in one of the two functions below
 bool forked = false;
-FunctionPatch module_call;
 FunctionPatch next_batch;
 
 // A call that is not within another one, or one of a step that is traced in full.
@@ -43,7 +42,12 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
   }
   const std::int32_t index = tracer.sampling() ? tracer.CallBegins(*thread, arguments, count) : -1;
   const std::uint64_t generation = tracer.generation();
+  // Looking and going on takes little, but in a model of many tiny modules our code and data are out of the
+  // processor's caches at each of them: what is not to be noted does not come here at all.
+  const bool alone = outermost && !tracer.sampling() && tracer.IsTrainer(*thread);
+  if (alone) tracer.calls().Pause(*python);
   PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
+  if (alone) tracer.calls().Resume(*python);
   if (tracer.generation() == generation) {
     if (index >= 0) tracer.CallEnded(*thread, index, arguments, count, result);
     if (outermost && tracer.generation() == generation) tracer.OutermostEnded(*thread, begin_ns);
@@ -99,18 +103,19 @@ std::string TextAt(PyObject* arguments, std::ptrdiff_t index) {
 
 PyObject* TorchStart(PyObject*, PyObject* arguments) {
   const auto item = [&](std::ptrdiff_t i) { return python->PyTuple_GetItem(arguments, i); };
-  if (python->PyTuple_Size(arguments) != 5 || python->PyTuple_Size(item(4)) != TorchTracer::kObjects) {
-    python->PyErr_SetString(*python->PyExc_TypeError, "torch_start takes five arguments");
+  if (python->PyTuple_Size(arguments) != 6 || python->PyTuple_Size(item(5)) != TorchTracer::kObjects) {
+    python->PyErr_SetString(*python->PyExc_TypeError, "torch_start takes six arguments");
     return nullptr;
   }
   PyObject* objects[TorchTracer::kObjects];
   for (std::size_t i = 0; i < TorchTracer::kObjects; ++i) {
-    objects[i] = python->PyTuple_GetItem(item(4), static_cast<std::ptrdiff_t>(i));
+    objects[i] = python->PyTuple_GetItem(item(5), static_cast<std::ptrdiff_t>(i));
   }
   const TorchTracer::Options options{.rate = python->PyFloat_AsDouble(item(0)),
-                                     .max_overhead = python->PyFloat_AsDouble(item(1)),
-                                     .modules = item(2) == python->_Py_TrueStruct,
-                                     .backward = item(3) == python->_Py_TrueStruct};
+                                     .may_thin = item(1) == python->_Py_TrueStruct,
+                                     .max_overhead = python->PyFloat_AsDouble(item(2)),
+                                     .modules = item(3) == python->_Py_TrueStruct,
+                                     .backward = item(4) == python->_Py_TrueStruct};
   forked = false;
   return Bool(TheTorchTracer().Start(*python, options, objects));
 }
@@ -120,7 +125,7 @@ PyObject* TorchAround(PyObject*, PyObject* arguments) {
   PyObject* function = python->PyTuple_GetItem(arguments, 1);
   PyObject* untouched = python->PyTuple_GetItem(arguments, 2);
   if (function == nullptr || untouched == nullptr) return nullptr;
-  FunctionPatch& patch = what == "call" ? module_call : next_batch;
+  FunctionPatch& patch = what == "call" ? TheTorchTracer().calls() : next_batch;
   if (patch.IsFor(function)) return Bool(true);
   if (patch.installed()) patch.Remove(*python);  // torch was imported anew
   return Bool(patch.Install(*python, function, untouched, what == "call" ? &OnModuleCall : &OnNextBatch));
@@ -228,7 +233,7 @@ bool AddStepFunction(const PythonApi& api, PyObject* dict) { return Add(api, &st
 
 void StopTorch(const PythonApi& api) {
   python = &api;
-  module_call.Remove(api);
+  TheTorchTracer().calls().Remove(api);
   next_batch.Remove(api);
   TheTorchTracer().Stop();
 }

@@ -8,6 +8,13 @@ namespace {
 
 using ring::Cell;
 
+// Of python.torch_trace.
+constexpr std::uint32_t kModuleColumn = 3;
+constexpr std::uint32_t kTypeColumn = 4;
+constexpr std::uint32_t kOperationColumn = 5;
+constexpr std::uint32_t kStageColumn = 6;
+constexpr std::uint32_t kDeviceColumn = 12;
+
 Cell Seconds(std::int64_t ns) { return Cell::Double(static_cast<double>(ns) / 1e9); }
 Cell Known(double number) { return std::isnan(number) ? Cell::Null() : Cell::Double(number); }
 
@@ -46,14 +53,15 @@ void TorchRows::UseGpuTimes(SampledStep& step) const {
 
 void TorchRows::WriteCalls(SampledStep& step) {
   if (step.base_event != nullptr) UseGpuTimes(step);
+  const Words words(*tracer_.trace_table_);
   std::int64_t seq = 0;
   std::vector<CallRange> ranges;
+  ranges.reserve(step.calls.size());
   for (const TorchCall& call : step.calls) {
     ranges.push_back(call.range);
     if (call.end_ns == 0) continue;  // still under way when the step ended
-    WriteCall(step, seq++,
-              {call, call.name->forward, call.optimizer ? "step" : "forward", call.begin_ns,
-               call.end_ns - call.begin_ns});
+    const Stage stage = call.optimizer ? Stage::kStep : Stage::kForward;
+    WriteCall(step, seq++, {call, stage, call.begin_ns, call.end_ns - call.begin_ns}, words);
   }
   const auto spans = BackwardSpans(ranges, std::move(step.moments));
   std::vector<std::size_t> order;
@@ -63,34 +71,50 @@ void TorchRows::WriteCalls(SampledStep& step) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return spans[a]->begin_ns < spans[b]->begin_ns; });
   for (const std::size_t i : order) {
-    const TorchCall& call = step.calls[i];
-    WriteCall(step, seq++,
-              {call, call.name->backward, "backward", spans[i]->begin_ns, spans[i]->duration_ns});
+    const Row row{step.calls[i], Stage::kBackward, spans[i]->begin_ns, spans[i]->duration_ns};
+    WriteCall(step, seq++, row, words);
   }
 }
 
-void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& row) {
+TorchRows::Words::Words(TableHandle& trace)
+    : generation(trace.generation()),
+      stages{trace.Intern(kStageColumn, "forward"), trace.Intern(kStageColumn, "backward"),
+             trace.Intern(kStageColumn, "step")},
+      cpu(trace.Intern(kDeviceColumn, "cpu")) {}
+
+const ModuleName::Cells& TorchRows::CellsOf(const ModuleName& name, const Words& words) const {
+  if (name.cells.generation != words.generation) {
+    TableHandle& trace = *tracer_.trace_table_;
+    name.cells = {words.generation, trace.Intern(kModuleColumn, name.path),
+                  trace.Intern(kTypeColumn, name.type), trace.Intern(kOperationColumn, name.forward),
+                  trace.Intern(kOperationColumn, name.backward)};
+  }
+  return name.cells;
+}
+
+void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& row, const Words& words) {
   const GpuCall* gpu = row.call.gpu < 0 ? nullptr : &step.gpu_calls[static_cast<std::size_t>(row.call.gpu)];
-  const std::string device = gpu == nullptr ? "cpu" : "cuda:" + std::to_string(gpu->gpu);
-  const bool backward = row.stage == "backward";  // what was free then is not known
+  const std::string device = gpu == nullptr ? "" : "cuda:" + std::to_string(gpu->gpu);
+  const bool backward = row.stage == Stage::kBackward;  // what was free then is not known
   const GpuMemory memory = backward || gpu == nullptr ? GpuMemory() : gpu->memory;
+  const ModuleName::Cells& name = CellsOf(*row.call.name, words);
   const Cell cells[] = {
       Cell::Timestamp(step.begin_wall_ns + row.begin_ns - step.begin_ns),
       Cell::Int(step.number),
       Cell::Int(seq),
-      Cell::String(row.call.name->path),
-      Cell::String(row.call.name->type),
-      Cell::String(row.operation),
-      Cell::String(row.stage),
+      name.path,
+      name.type,
+      backward ? name.backward : name.forward,
+      words.stages[static_cast<std::size_t>(row.stage)],
       Known(memory.allocated),
       Known(memory.max_allocated),
       Known(memory.cached),
       Seconds(row.duration_ns),
       Cell::Double(static_cast<double>(row.duration_ns) / 1e6),
-      Cell::String(device),
+      gpu == nullptr ? words.cpu : Cell::String(device),
       Cell::Bool(tracer_.rate_.rate() < 1),
   };
-  tracer_.trace_table_->Write(cells, std::size(cells));
+  tracer_.trace_table_->WriteInterned(words.generation, cells, std::size(cells));
 }
 
 void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns) {

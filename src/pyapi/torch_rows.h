@@ -2,7 +2,7 @@
 // Made where it is used; with the GIL.
 #pragma once
 
-#include <string_view>
+#include <cstdint>
 
 #include "pyapi/torch_tracer.h"
 
@@ -18,13 +18,22 @@ class TorchRows {
   void NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns);
 
  private:
+  enum class Stage : std::uint8_t { kForward, kBackward, kStep };
   struct Row {
     const TorchCall& call;
-    std::string_view operation, stage;
+    Stage stage;
     std::int64_t begin_ns, duration_ns;
   };
+  // Texts that do not depend on the module.
+  struct Words {
+    explicit Words(TableHandle& trace);
+    std::uint64_t generation;
+    ring::Cell stages[3];
+    ring::Cell cpu;
+  };
   void UseGpuTimes(SampledStep& step) const;
-  void WriteCall(const SampledStep& step, std::int64_t seq, const Row& row);
+  void WriteCall(const SampledStep& step, std::int64_t seq, const Row& row, const Words& words);
+  const ModuleName::Cells& CellsOf(const ModuleName& name, const Words& words) const;
 
   TorchTracer& tracer_;
 };

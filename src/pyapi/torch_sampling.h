@@ -7,7 +7,8 @@ namespace probing::pyapi {
 
 // One step in each 1/rate, not always the same one of them, so that it does not fall together with
 // what the job does every so many steps. A function of the number alone: all ranks take the same.
-inline bool IsSampledStep(std::int64_t step, double rate) {
+// Of these, one in `thin`, a power of two: who takes fewer takes some of those that others take.
+inline bool IsSampledStep(std::int64_t step, double rate, std::uint64_t thin = 1) {
   if (rate >= 1) return true;
   if (rate <= 0) return false;
   const auto period = static_cast<std::uint64_t>(1 / rate + 0.5);
@@ -16,7 +17,7 @@ inline bool IsSampledStep(std::int64_t step, double rate) {
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
   mixed ^= mixed >> 31;
-  return number % period == mixed % period;
+  return number % period == mixed % period && (mixed >> 32) % thin == 0;
 }
 
 // Whose backward is looked at. Having autograd tell costs some microseconds, much more than a call of a
@@ -36,7 +37,7 @@ class BackwardTurns {
   // A traced step is over.
   void StepTook(std::int64_t duration_ns) {
     constexpr std::int64_t kPriceNs = 6'000;  // measured: hanging it in, being called; caches are cold
-    constexpr std::int64_t kShare = 66;       // one 66th of the step: 1.5 %
+    constexpr std::int64_t kShare = 80;       // one 80th of the step: 1.25 %
     constexpr std::uint64_t kLeast = 4;
     const auto affordable = static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs);
     const std::uint64_t most = affordable > kLeast ? affordable : kLeast;
@@ -52,13 +53,16 @@ class BackwardTurns {
   std::uint64_t short_calls_ = 0;
 };
 
-// How much of the time the tracing took, and what to do when that is more than it may.
+// How much of the time the tracing took, and what to do when that is more than it may. `may_thin`: nobody
+// has asked for this rate, and some ten traced steps in a second are enough.
 class RateKeeper {
  public:
   RateKeeper() = default;
-  RateKeeper(double rate, double most_share) : rate_(rate), most_share_(most_share) {}
+  RateKeeper(double rate, double most_share, bool may_thin = false)
+      : rate_(rate), most_share_(most_share), may_thin_(may_thin) {}
 
   double rate() const { return rate_; }
+  std::uint64_t thin() const { return thin_; }
   double share() const { return share_; }  // of the last window
 
   // Tells whether the rate is lower now than before.
@@ -70,6 +74,7 @@ class RateKeeper {
     overhead_ns_ += overhead_ns;
     if (++steps_ < kWindowSteps || duration_ns_ < kWindowNs) return false;
     share_ = static_cast<double>(overhead_ns_) / static_cast<double>(duration_ns_);
+    if (may_thin_ && rate_ > 0) Thin(static_cast<double>(duration_ns_) / steps_ / rate_);
     duration_ns_ = overhead_ns_ = 0;
     steps_ = 0;
     if (share_ <= most_share_ || rate_ <= kLowest) return false;
@@ -79,8 +84,18 @@ class RateKeeper {
   }
 
  private:
+  // With some room between more and less, or a job would go back and forth.
+  void Thin(double between_ns) {
+    constexpr double kLeastBetweenNs = 100e6;
+    constexpr std::uint64_t kMost = 64;
+    while (thin_ < kMost && between_ns * static_cast<double>(thin_) < kLeastBetweenNs) thin_ *= 2;
+    while (thin_ > 1 && between_ns * static_cast<double>(thin_) > 3 * kLeastBetweenNs) thin_ /= 2;
+  }
+
   double rate_ = 0;
   double most_share_ = 1;
+  bool may_thin_ = false;
+  std::uint64_t thin_ = 1;
   double share_ = 0;
   std::int64_t duration_ns_ = 0;
   std::int64_t overhead_ns_ = 0;

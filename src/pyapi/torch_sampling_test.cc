@@ -22,6 +22,17 @@ TEST(TorchSampling, OneStepOfEachPeriodAndNotAlwaysTheSame) {
   EXPECT_GT(places.size(), 10U);
 }
 
+TEST(TorchSampling, FewerAreSomeOfThoseThatOthersTake) {
+  int all = 0, some = 0;
+  for (std::int64_t step = 0; step < 200'000; ++step) {
+    all += IsSampledStep(step, 0.05) ? 1 : 0;
+    if (!IsSampledStep(step, 0.05, 8)) continue;
+    ++some;
+    EXPECT_TRUE(IsSampledStep(step, 0.05, 4) && IsSampledStep(step, 0.05)) << step;
+  }
+  EXPECT_NEAR(some, all / 8, all / 40);
+}
+
 TEST(TorchSampling, AllOrNone) {
   for (std::int64_t step = 0; step < 50; ++step) {
     EXPECT_TRUE(IsSampledStep(step, 1));
@@ -44,6 +55,23 @@ TEST(RateKeeper, StaysWhenItIsWithinTheBound) {
   EXPECT_EQ(keeper.rate(), 1);
 }
 
+TEST(RateKeeper, SomeTracedStepsInASecondAreEnoughUnlessARateWasAskedFor) {
+  RateKeeper ours(0.05, 0.03, true), asked_for(0.05, 0.03);
+  const auto second_of = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      ours.StepTook(1'000'000'000 / steps, 0);
+      asked_for.StepTook(1'000'000'000 / steps, 0);
+    }
+    EXPECT_EQ(asked_for.thin(), 1U);
+    return ours.thin();
+  };
+  EXPECT_EQ(second_of(50), 1U);   // 20 ms each: one in 0.4 s is traced
+  EXPECT_EQ(second_of(500), 4U);  // 2 ms
+  EXPECT_EQ(second_of(400), 4U);  // a little less changes nothing
+  EXPECT_EQ(second_of(50), 1U);
+  EXPECT_EQ(second_of(100'000), 64U);
+}
+
 TEST(TorchSampling, ShortCallsTakeTurnsWhenThereAreMany) {
   BackwardTurns turns;
   const auto taken = [&](int calls) {
@@ -51,7 +79,7 @@ TEST(TorchSampling, ShortCallsTakeTurnsWhenThereAreMany) {
     for (int i = 0; i < calls; ++i) {
       if (turns.Takes(i == 50 ? BackwardTurns::kShortNs : 1'000, i)) found.push_back(i);
     }
-    turns.StepTook(2'500'000);
+    turns.StepTook(3'000'000);
     return found;
   };
   EXPECT_EQ(taken(4).size(), 4U);      // few: all of them, always

@@ -8,6 +8,7 @@
 
 #include "pyapi/python_api.h"
 #include "pyapi/torch_backward.h"
+#include "ring/cell.h"
 
 namespace probing::pyapi {
 
@@ -15,6 +16,14 @@ struct ModuleName {
   std::string path, type;
   std::string forward, backward;  // names of its operations
   bool wanted = true;             // by modules=…
+
+  // The four as rows have them (TableHandle::Intern). Looking them up for each row of a step took a third of
+  // all that tracing it takes.
+  struct Cells {
+    std::uint64_t generation = 0;  // of the table
+    ring::Cell path, type, forward, backward;
+  };
+  mutable Cells cells{};
 };
 
 struct GpuMemory {

@@ -58,7 +58,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   nodes_.Use(api, objects_.carrier, &generation_);
   gpu_.Use(api, objects_.new_event, objects_.capturing);
   turns_ = {};
-  rate_ = RateKeeper(options.modules ? options.rate : 0, options.max_overhead);
+  rate_ = RateKeeper(options.modules ? options.rate : 0, options.max_overhead, options.may_thin);
   step_ = 0;
   complete_ = false;
   sample_next_ = true;
@@ -179,7 +179,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
   backward_depth_ = 0;
   times_ = {.begin_ns = now_ns, .begin_wall_ns = WallNs(), .bounded_ns = bounded_ns};
   WritePending();
-  const bool take = options_.modules && (sample_next_ || IsSampledStep(step_, rate_.rate()));
+  const bool take = options_.modules && (sample_next_ || IsSampledStep(step_, rate_.rate(), rate_.thin()));
   sample_next_ = false;
   if (take) BeginSampledStep(now_ns);
   times_.overhead_ns = MonotonicNs() - now_ns;
@@ -197,7 +197,9 @@ void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
     sampled_.base_event = gpu_.Record();
     sampled_.base_ns = MonotonicNs();
   }
-  if (generation_ == generation) sampling_ = true;
+  if (generation_ != generation) return;
+  sampling_ = true;
+  calls_.Resume(*api_);
 }
 
 // Writes steps that are over, on the GPU as well.

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pyapi/function_patch.h"
 #include "pyapi/recorder.h"
 #include "pyapi/torch_gpu.h"
 #include "pyapi/torch_nodes.h"
@@ -27,6 +28,7 @@ class TorchTracer {
  public:
   struct Options {
     double rate = 0.05;
+    bool may_thin = false;  // torch_sampling.h
     double max_overhead = 0.03;
     bool modules = true;
     bool backward = true;
@@ -59,6 +61,10 @@ class TorchTracer {
   // Not of an object: the fast path of a call looks at nothing else.
   static bool sampling() { return sampling_; }
   std::uint64_t generation() const { return generation_; }
+  bool IsTrainer(const TracedThread& thread) const { return &thread == trainer_; }
+  // Around nn.Module.__call__. In a step that is not traced in full it may be paused while the training
+  // thread is within a call: nothing is noted of those below it.
+  FunctionPatch& calls() { return calls_; }
 
   // Leaves a message in python.spans. Nothing while it does not run.
   void Say(const std::string& message);
@@ -121,6 +127,7 @@ class TorchTracer {
   bool running_ = false;
   static inline bool sampling_ = false;
   std::uint64_t generation_ = 1;
+  FunctionPatch calls_;
 
   // The step that runs.
   std::int64_t step_ = 0;

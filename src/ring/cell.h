@@ -10,7 +10,7 @@ namespace probing::ring {
 
 class Cell {
  public:
-  enum class Kind : std::uint8_t { kNull, kInt64, kDouble, kBool, kString, kBytes, kTimestamp };
+  enum class Kind : std::uint8_t { kNull, kInt64, kDouble, kBool, kString, kBytes, kTimestamp, kInterned };
 
   Cell() = default;  // whatever was in the memory
   static Cell Null() { return Cell(0, Kind::kNull); }
@@ -24,6 +24,8 @@ class Cell {
   }
   static Cell String(std::string_view text) { return Cell(text, Kind::kString); }
   static Cell Bytes(std::string_view bytes) { return Cell(bytes, Kind::kBytes); }
+  // What Table::Intern() has found, in a column of that table.
+  static Cell Interned(std::uint64_t entry) { return Cell(entry, Kind::kInterned); }
 
   Kind kind() const { return static_cast<Kind>(meta_ & 0xff); }
   std::uint64_t bits() const { return bits_; }  // as a column holds them, except for text

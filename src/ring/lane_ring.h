@@ -22,7 +22,7 @@ struct TableShape {
   std::uint64_t bools = 0;  // one bit per column
   std::uint64_t texts = 0;
   std::array<ColumnType, kMaxColumns> types{};
-  std::array<std::uint8_t, kMaxColumns> kinds{};   // of cells that are stored as they stand; 255: none
+  std::array<std::uint8_t, kMaxColumns> kinds{};   // of cells that are stored as they stand
   std::array<std::uint32_t, kMaxColumns> units{};  // where a column begins in a block
 };
 

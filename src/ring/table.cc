@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kCloseTries = 1000;
 
-// Of the cells that a column takes as they are. Text never is: it has to be put somewhere first.
+// Of the cells that a column takes as they are. Text has to be put somewhere first.
 std::uint8_t KindOf(ColumnType type) {
   switch (type) {
     case ColumnType::kInt64:
@@ -27,7 +27,7 @@ std::uint8_t KindOf(ColumnType type) {
     case ColumnType::kTimestamp:
       return static_cast<std::uint8_t>(Cell::Kind::kTimestamp);
     default:
-      return 255;  // no cell has it
+      return static_cast<std::uint8_t>(Cell::Kind::kInterned);
   }
 }
 

@@ -44,6 +44,11 @@ class Table {
   // The same with one bit for each cell that is there; the others are not looked at.
   WriteStatus WriteSet(const Cell* cells, std::uint64_t set);
 
+  // A text that will be written again and again into a column, looked up once. As good as a row that has the
+  // text, in this table; the text itself, borrowed, when the dictionary has no room for it.
+  // REQUIRES: the column is one of text. Thread-safe.
+  Cell Intern(std::uint32_t column, std::string_view text);
+
   // From the next rows on. A lane of the old size is readable until the new one begins to
   // overwrite, then it goes. Any thread but a signal handler's.
   void SetRows(std::uint64_t rows);

@@ -95,6 +95,12 @@ bool Table::PrepareCell(std::uint32_t column, PreparedRow* row) {
   return PrepareText(column, row);
 }
 
+Cell Table::Intern(std::uint32_t column, std::string_view text) {
+  if (text.size() > kMaxInterned || !file_->guard().Armed()) return Cell::String(text);
+  const std::uint64_t entry = dictionary_->Intern(text, &interned_bytes_[column]);
+  return entry == Dictionary::kNone ? Cell::String(text) : Cell::Interned(entry);
+}
+
 bool Table::PrepareText(std::uint32_t column, PreparedRow* row) {
   const Cell& cell = row->cells[column];
   if (cell.kind() != Cell::Kind::kString && cell.kind() != Cell::Kind::kBytes) return false;

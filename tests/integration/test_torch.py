@@ -128,6 +128,13 @@ def test_several_models_and_optimizers(probing: Cli, forked: StartTarget) -> Non
     job.expect_progress("steps")
 
 
+def test_steps_within_one_call_are_traced(probing: Cli, target: StartTarget) -> None:
+    job = preloaded(target, "within", "on,rate=0.5")
+    for calls in traced(probing, job, 60):  # of 50 steps all begin within the call but one
+        assert [stage for _, stage in calls].count("forward") == 4, calls
+    job.expect_progress("steps")
+
+
 def test_every_module_has_its_backward_wherever_its_output_was(probing: Cli, forked: StartTarget) -> None:
     job = start(forked, "residual")
     for calls in traced(probing, job, 5)[1:]:
