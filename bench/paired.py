@@ -4,8 +4,8 @@ Blocks of some tens of milliseconds follow each other as A B B A or B A A B, dra
 what gets slower meanwhile slows both. A four of blocks gives one number: how much longer a step of A is than
 one of B. What others do on the machine makes some steps slower, up to twice, and none faster: of the steps
 of a block the one counts that a quarter of them are faster than, where every step has the cost in question
-(FASTER), or else the mean (MEAN). With FASTER, fours in which either state was slower than its own quickest
-ones by more than CALM are left out, as long as enough remain: somebody else had the core, or the caches.
+(FASTER), or else the mean (MEAN). Fours in which either state was slower, by FASTER, than its own quickest ones
+by more than CALM are left out, as long as enough remain: somebody else had the core, or the caches.
 Of the fours' numbers the highest and lowest fifth are left out; the mean of the others is the estimate. The
 interval is where 95 % of such estimates are when the fours are drawn again.
 """
@@ -56,6 +56,12 @@ class Ratio:
             self.drawn + share * (other.drawn - self.drawn),
         )
 
+    def over(self, other: Ratio) -> Ratio:
+        """Both to the same B: of this one to the other. They were drawn independently."""
+        return Ratio(
+            self.middle / other.middle, self.drawn / np.random.default_rng(1).permutation(other.drawn)
+        )
+
 
 def trimmed(values: np.ndarray) -> np.ndarray:
     """The mean of the last axis without its ends."""
@@ -69,12 +75,10 @@ def is_calm(took: np.ndarray) -> np.ndarray:
 
 def estimate(a: np.ndarray, b: np.ndarray, statistic: Statistic) -> Ratio:
     """Of steps, one row for each four."""
-    took_a, took_b = statistic(a), statistic(b)
-    if statistic is faster:
-        calm = is_calm(took_a) & is_calm(took_b)
-        if calm.sum() >= LEAST_CALM:
-            took_a, took_b = took_a[calm], took_b[calm]
-    fours = np.log(took_a / took_b)
+    calm = is_calm(faster(a)) & is_calm(faster(b))
+    if calm.sum() < LEAST_CALM:
+        calm[:] = True
+    fours = np.log(statistic(a[calm]) / statistic(b[calm]))
     dice = np.random.default_rng(0)
     drawn = trimmed(fours[dice.integers(0, len(fours), (DRAWN, len(fours)))])
     return Ratio(float(np.exp(trimmed(fours))), np.exp(drawn))

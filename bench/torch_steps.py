@@ -4,10 +4,12 @@ build/torch-venv's Python.
 
     build/torch-venv/bin/python bench/torch_steps.py [--seconds 40] [--rows idle,every] [mlp] [transformer]
 
-One process trains, on one core; paired.py says how two of its states are compared. The setting is changed
-within the process; for "idle" the probe is injected and ejected by the command line. Rows that compare
-nothing with nothing show what the method itself can see. "default" is calculated: of twenty steps one is
-traced in full. The PyPI package cannot be taken out of a process, so there two processes take turns.
+One process trains, on one core; paired.py says how two of its states are compared. What the tracer hangs into
+PyTorch is taken out and put back every few steps (torch_toggle.py); for "off again" the setting is changed,
+for "idle" the probe is injected and ejected by the command line. Rows that compare nothing with nothing show
+what the method itself can see. "default" is calculated, of the share of the steps that it traces in full; so is
+what two expressions cost, beside tracing without them. The PyPI package cannot be taken out of a process, so there two
+processes take turns.
 
 Two clocks: the CPU time of all threads of the process, and the time that passes, which also has what others
 do to the process. py-spy stops it, which only the second one sees. Writes JSON to bench/results/.
@@ -26,25 +28,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from paired import CLOCKS, Ratio, compare, mean, switching
+from paired import CLOCKS, Ratio, compare, faster, mean, switching
 from torch_idle import share_of_probe
 from torch_models import MODELS, prepare, trainer, warm
 from torch_peers import PYPI, Profiler, PySpy, Worker, has_py_spy, has_pypi
+from torch_toggle import toggle
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBING = str(ROOT / "build/release/bin/probing")
 SETTING = "probing.torch.profiling"
-SELDOM = "on,rate=0.000001"
-DEFAULT_RATE = 0.05
-BLOCK, LONG_BLOCK, AFTER_SWITCH = 0.04, 0.2, 0.15  # seconds
-# What is compared: (what with what).
-OWN = {
-    "nothing (config)": ("off", "off"),
-    "between traced steps": (SELDOM, "off"),
-    "every step": ("full", "off"),
-    "off again": ("full;off", "off"),
-    "2 exprs more": (f"{SELDOM},exprs=loss@train_step,number@train_step", SELDOM),
+DEFAULT, SELDOM = "on", "on,rate=0.000001"
+SHORT_BLOCK, BLOCK, LONG_BLOCK = 0.008, 0.04, 0.2  # seconds
+# Compared with the same process without it.
+TOGGLED = {
+    "nothing (toggled)": "off",
+    "between traced steps": SELDOM,
+    "every step": "full",
+    "with 2 exprs": f"{SELDOM},exprs=loss@train_step,number@train_step",
 }
+# What is compared with what, by changing the setting.
+SET = {"nothing (config)": ("off", "off"), "off again": ("full;off", "off")}
 IDLE = ["nothing (command)", "idle"]
 PEERS = ["torch.profiler", "py-spy record", *PYPI]
 # The most it may cost in percent, at the upper end of the interval (issue 6).
@@ -95,10 +98,22 @@ def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callab
     return switch
 
 
-def steps_in(seconds: float, step: Callable[[], None]) -> int:
-    began = time.perf_counter()
-    step()
-    return max(2, round(seconds / (time.perf_counter() - began)))
+def traced_share(step: Callable[[], None]) -> float:
+    """Of the steps, by the default setting."""
+    import probing
+
+    configure = set_in_process({spec: spec for spec in ("off", DEFAULT)}, step)
+    configure("off")
+    configure(DEFAULT)
+    begin_ns = 0
+    for seconds in (3, 10):  # how many it takes depends on how short they are, which it has to see first
+        begin_ns, end = time.time_ns(), time.monotonic() + seconds
+        while time.monotonic() < end:
+            step()
+    counted = "(SELECT count(DISTINCT step) FROM python.torch_{} WHERE timestamp_ns >= {})"
+    trace, steps = (counted.format(table, begin_ns) for table in ("trace", "steps"))
+    configure("off")
+    return float(next(iter(probing.query(f"SELECT {trace} / {steps}")))[0])
 
 
 def enter_and_leave(state: str) -> None:
@@ -107,10 +122,19 @@ def enter_and_leave(state: str) -> None:
 
 
 def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> tuple[dict[str, Ratio], int]:
-    if row in OWN:
-        switch = set_in_process(dict(zip("ab", OWN[row], strict=True)), step)
-        if "exprs" in row:  # dearer for some 60 steps after a switch, why is not known: README.md has both
-            return compare(switching(step, switch, steps_in(AFTER_SWITCH, step)), seconds, LONG_BLOCK)
+    if row in TOGGLED:
+        configure = set_in_process({spec: spec for spec in ("off", TOGGLED[row])}, step)
+        switch = toggle(configure, TOGGLED[row], step)
+        # Not every step has values, and how many have is a share of the time: the mean, of longer blocks.
+        has_exprs = "exprs" in row
+        length, statistic = (BLOCK, mean) if has_exprs else (SHORT_BLOCK, faster)
+        try:
+            return compare(switching(step, switch), seconds, length, statistic)
+        finally:
+            switch("a")  # the probe takes out what it has put in
+            configure("off")
+    if row in SET:
+        switch = set_in_process(dict(zip("ab", SET[row], strict=True)), step)
         return compare(switching(step, switch), seconds, BLOCK)
     if row in PYPI:
         workers = {"a": Worker(model, PYPI[row]), "b": Worker(model, None)}
@@ -153,7 +177,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(MODELS))
     args = parser.parse_args()
     # First those that need the probe to be elsewhere: it does not leave a process that has loaded it.
-    rows = [one for one in [*IDLE, *PEERS, *OWN] if one.startswith(tuple(args.rows.split(",")))]
+    rows = [one for one in [*IDLE, *PEERS, *SET, *TOGGLED] if one.startswith(tuple(args.rows.split(",")))]
     rows = [one for one in rows if has_py_spy() or one != "py-spy record"]
     rows = [one for one in rows if has_pypi() or one not in PYPI]
     prepare()
@@ -177,17 +201,22 @@ def main() -> None:
                 command("-t", str(os.getpid()), "eject")
                 print(f"  {name}: idle, CPU time of the probe's threads {accounted[name]:.4f} %", flush=True)
     for name, known in found.items():
-        if "every step" in known and "between traced steps" in known:
-            known["default"] = {
-                clock: known["between traced steps"][clock].mixed(known["every step"][clock], DEFAULT_RATE)
-                for clock in CLOCKS
-            }
-            show(
-                f"{name}: default",
-                known["default"],
-                f"calculated  {verdict(name, 'default', known['default'])}",
-            )
+        for row, ratios in calculated(known, steps[name]).items():
+            known[row] = ratios
+            show(f"{name}: {row}", ratios, f"calculated  {verdict(name, row, ratios)}")
     save(found, accounted)
+
+
+def calculated(known: dict[str, dict[str, Ratio]], step: Callable[[], None]) -> dict[str, dict[str, Ratio]]:
+    rows = {}
+    between, every, exprs = (known.get(row) for row in ("between traced steps", "every step", "with 2 exprs"))
+    if between and every:
+        share = traced_share(step)
+        print(f"  the default traces {share:.4f} of the steps", flush=True)
+        rows["default"] = {clock: between[clock].mixed(every[clock], share) for clock in CLOCKS}
+    if between and exprs:
+        rows["2 exprs more"] = {clock: exprs[clock].over(between[clock]) for clock in CLOCKS}
+    return rows
 
 
 def save(found: dict[str, dict[str, dict[str, Ratio]]], accounted: dict[str, float]) -> None:
