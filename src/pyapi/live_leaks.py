@@ -80,12 +80,17 @@ def members_of(kinds):
 
 
 def made_by(members):
-    """The operation of autograd that made a tensor; with it the tensor holds all that led to it."""
-    for one in members:
-        node = getattr(one, "grad_fn", None)
-        if node is not None:
-            return type(node).__name__
-    return None
+    """The operation of autograd that made most of them, with which a tensor holds all that led to it; None
+    when most have none. Some may belong to the step that is under way."""
+    counts = {}
+    for one in members[-MOST_ASKED:]:
+        try:
+            node = one.grad_fn
+        except Exception:
+            continue  # a view of what was changed since
+        name = "" if node is None else type(node).__name__
+        counts[name] = counts.get(name, 0) + 1
+    return max(sorted(counts), key=counts.get) or None if counts else None
 
 
 def leaks_table(wanted):

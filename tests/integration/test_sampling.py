@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from typing import Any
 
 import harness
 import pytest
-from harness import Cli, Target, ask_daemon, wait_until
+from harness import Cli, Target, ask_daemon, proc_status, wait_until
 
 StartTarget = Callable[..., Target]
 FUNCTIONS = ("hot", "warm", "cold")
@@ -230,7 +229,8 @@ def test_what_was_recorded_is_written_when_the_target_dies(
     path = tmp_path / "out.txt"
     command = [str(probing.bin / "probing"), "-t", str(busy.pid), "record", "-d", "50", "-f", "collapsed"]
     process = subprocess.Popen([*command, "-o", str(path)], stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) > 3, what="it samples")
+    interrupt = 1 << (signal.SIGINT - 1)
+    wait_until(lambda: int(proc_status(process.pid, "SigCgt"), 16) & interrupt, what="it has a handler")
     wait_until(lambda: busy.report()["cold"] > 0)
     busy.kill()
     _, stderr = process.communicate(timeout=20)
@@ -244,7 +244,8 @@ def test_interrupt_ends_the_recording_early(probing: Cli, target: StartTarget, t
     path = tmp_path / "out.svg"
     command = [str(probing.bin / "probing"), "-t", str(busy.pid), "flamegraph", "-d", "50", "-o", str(path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) > 3, what="it samples")
+    interrupt = 1 << (signal.SIGINT - 1)
+    wait_until(lambda: int(proc_status(process.pid, "SigCgt"), 16) & interrupt, what="it has a handler")
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     assert (process.returncode, "interrupted" in stderr) == (0, True)
