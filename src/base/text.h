@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -25,6 +26,15 @@ inline std::string_view Trim(std::string_view text, std::string_view characters)
   const std::size_t first = std::min(text.find_first_not_of(characters), text.size());
   text.remove_prefix(first);
   return text.substr(0, text.find_last_not_of(characters) + 1);
+}
+
+// Letters of ASCII, whatever the locale: how SQL and HTTP compare names.
+inline char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+inline std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = Lower(c);
+  return lower;
 }
 
 // Whether all of the text is a number of this type, which is left alone otherwise. `base` is for integers.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "table/rows.h"
 #include "table/user_table.h"
 
@@ -38,7 +39,7 @@ void Collector::Collect(Which which, std::int64_t interval_ns) {
 
 // What files have of it already, whoever wrote them.
 Collector::Progress& Collector::ProgressOf(Ring& ring, const ring::TableInfo& info) {
-  const std::string name = table::LowerCase(info.name);
+  const std::string name = LowerCase(info.name);
   const auto [found, is_new] = ring.tables.try_emplace(name);
   Progress& progress = found->second;
   if (!is_new) return progress;

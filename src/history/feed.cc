@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.h"
 #include "table/registry.h"
 #include "table/rows.h"
 
@@ -14,7 +15,7 @@ constexpr std::uint64_t kMaxRowsInFile = 1'000'000;
 }  // namespace
 
 Feed::Feed(ring::Reader& reader, const ring::TableInfo& info, ring::Cursor behind, const table::Target& about)
-    : about_(about), table_(table::LowerCase(info.name)), behind_(std::move(behind)) {
+    : about_(about), table_(LowerCase(info.name)), behind_(std::move(behind)) {
   for (const ring::Column& column : info.columns) {
     if (table::IsUtf8(column.name)) table_.AddColumn(column.name, table::FromRing(column.type));
   }
@@ -23,7 +24,7 @@ Feed::Feed(ring::Reader& reader, const ring::TableInfo& info, ring::Cursor behin
   own_columns_ = columns_.size();
   for (const table::Column& common : table::CommonColumns()) {
     const auto has_it = [&](const query::FileColumn& column) {
-      return table::LowerCase(column.name) == common.name;
+      return LowerCase(column.name) == common.name;
     };
     if (std::ranges::none_of(columns_, has_it)) columns_.push_back({std::string(common.name), common.type});
   }

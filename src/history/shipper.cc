@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "history/feed.h"
 #include "table/rows.h"
 #include "table/user_table.h"
@@ -52,7 +53,7 @@ void Shipper::Ship(const std::vector<Ring*>& rings, Which which, std::int64_t in
       // A name that has no place in that of a file: such tables stay in memory.
       if (table::UnescapeName(table::EscapeName(info.name)) != info.name || !table::IsUtf8(info.name))
         continue;
-      const std::string name = table::LowerCase(info.name);
+      const std::string name = LowerCase(info.name);
       const std::uint64_t count = info.counters.written - ring->tables[name].seen;
       if (count == 0) continue;
       const bool is_due = which == Which::kAll || ring->entry.ended || IsPressing(info, count) ||

@@ -42,15 +42,13 @@ Result<std::string> ReadChunks(Channel& channel, const std::optional<Deadline>& 
   }
 }
 
-// Servers write names as they like: those behind some proxies have no capital letters.
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
 }  // namespace
 
 std::vector<std::string> HttpAnswer::Headers(std::string_view name) const {
   std::vector<std::string> values;
   for (std::string_view rest = head; !rest.empty();) {
     std::string_view value = Trim(TakePart(rest, '\n'), "\r");
+    // Servers write names as they like: those behind some proxies have no capital letters.
     if (std::ranges::equal(TakePart(value, ':'), name, {}, Lower, Lower))
       values.emplace_back(Trim(value, " \t"));
   }

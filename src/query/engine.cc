@@ -8,6 +8,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/text.h"
 #include "query/handles.h"
 #include "query/own_sources.h"
 #include "query/schema.h"
@@ -48,7 +49,7 @@ bool IsShowTables(std::string_view sql) {
   for (const char c : sql) {
     const bool is_space = std::isspace(static_cast<unsigned char>(c)) != 0 || c == ';';
     if (!is_space)
-      words += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      words += Lower(c);
     else if (!words.empty() && words.back() != ' ')
       words += ' ';
   }
@@ -56,9 +57,7 @@ bool IsShowTables(std::string_view sql) {
 }
 
 bool ContainsIgnoringCase(std::string_view text, std::string_view word) {
-  return !std::ranges::search(text, word, [](unsigned char a, unsigned char b) {
-            return std::tolower(a) == b;
-          }).empty();
+  return !std::ranges::search(text, word, {}, Lower).empty();
 }
 
 }  // namespace

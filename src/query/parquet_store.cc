@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.h"
 #include "query/duckdb_api.h"
 #include "query/handles.h"
 #include "query/scan_function.h"
@@ -214,9 +215,8 @@ class FileCursor : public table::Cursor {
     ASSIGN_OR_RETURN(const std::vector<FileColumn> columns,
                      ReadColumns(api_, connection_.get(), file_, true));
     const auto find = [&](std::string_view name) {
-      return std::ranges::find_if(columns, [&](const FileColumn& column) {
-        return table::LowerCase(column.name) == table::LowerCase(name);
-      });
+      return std::ranges::find_if(
+          columns, [&](const FileColumn& column) { return LowerCase(column.name) == LowerCase(name); });
     };
     std::string list;
     for (const std::size_t index : wanted) {

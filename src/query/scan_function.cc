@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "query/scan_rows.h"
 #include "table/registry.h"
 
@@ -158,8 +159,7 @@ void Scan(duckdb_function_info info, duckdb_data_chunk chunk) {
 // tables called like ours, and what it does not find comes here, with its last name only.
 void ReplaceSystemTable(duckdb_replacement_scan_info info, const char* name, void* data) {
   auto& catalog = *static_cast<ScanCatalog*>(data);
-  std::string last_name(name);
-  std::ranges::transform(last_name, last_name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string last_name = LowerCase(name);
   const std::string full_name = "system." + last_name;
   if (catalog.Find(full_name) == nullptr) return;
   catalog.by_last_name().insert(last_name);

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/text.h"
 #include "table/registry.h"
 #include "table/user_table.h"
 
@@ -93,10 +94,10 @@ std::string MetricColumns(std::span<const Metric> metrics) {
   std::set<std::string> taken{"timestamp", "source", "epoch", "step", "loss", "pid", "rank", "host"};
   std::string columns;
   for (const Metric& metric : metrics) {
-    const std::string lower = table::LowerCase(metric.name);
+    const std::string lower = LowerCase(metric.name);
     if (lower == "epoch" || lower == "step" || metric.name == "loss") continue;  // those are these columns
     std::string column = metric.name;
-    for (int i = 2; !taken.insert(table::LowerCase(column)).second; ++i)
+    for (int i = 2; !taken.insert(LowerCase(column)).second; ++i)
       column = metric.name + "_" + std::to_string(i);
     const std::string value = metric.is_text ? "coalesce(text, value::VARCHAR)" : "value";
     columns +=

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "base/text.h"
 #include "table/text.h"
 
 namespace probing::query {
@@ -77,10 +78,7 @@ void SkipSpace(std::string_view& sql) {
 // Takes off the word, when it is the next one.
 bool TakeWord(std::string_view& sql, std::string_view word) {
   SkipSpace(sql);
-  if (sql.size() < word.size() || !std::equal(word.begin(), word.end(), sql.begin(), [](char a, char b) {
-        return a == std::tolower(static_cast<unsigned char>(b));
-      }))
-    return false;
+  if (sql.size() < word.size() || LowerCase(sql.substr(0, word.size())) != word) return false;
   const std::string_view rest = sql.substr(word.size());
   if (!rest.empty() && (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_'))
     return false;
@@ -131,8 +129,7 @@ std::vector<std::string> TableNames(const DuckDb& api, duckdb_connection connect
     char* text = api.get_varchar(child);
     std::string name(text == nullptr ? "" : text);
     std::erase(name, '"');
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    names.push_back(std::move(name));
+    names.push_back(LowerCase(name));
     api.free(text);
     api.destroy_value(&child);
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "table/history_files.h"
 #include "table/registry.h"
 #include "table/ring_pool.h"
@@ -110,7 +111,7 @@ std::unique_ptr<table::Source> MakeStoredSource(const table::Table& table, Histo
 void AddHistoryTables(const table::HistoryScope& history, HistoryReader& reader,
                       std::vector<std::shared_ptr<table::UserTable>>& tables) {
   for (const std::string& name : table::HistoryTables(history.directory)) {
-    const std::string lower = table::LowerCase(name);
+    const std::string lower = LowerCase(name);
     if (!table::IsUserTableName(lower)) continue;
     const std::vector<HistoryFile> files =
         table::ListHistory(history.directory, {.table = name, .pid = history.pid});

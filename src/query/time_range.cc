@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text.h"
 #include "table/user_table.h"
 
 namespace probing::query {
@@ -62,7 +63,7 @@ bool IsTimestamp(const Json& expression) {
   if (TextOf(expression, "class") != "COLUMN_REF") return false;
   const auto names = expression.find("column_names");
   return names != expression.end() && names->is_array() && !names->empty() && names->back().is_string() &&
-         table::LowerCase(names->back().get<std::string>()) == "timestamp";
+         LowerCase(names->back().get<std::string>()) == "timestamp";
 }
 
 void AddBound(const Json& expression, bool is_lower, std::vector<TimeBound>& bounds) {
@@ -103,7 +104,7 @@ std::string NameOf(const Json& table) {
     const std::string part = TextOf(table, key);
     if (!part.empty()) name += (name.empty() ? "" : ".") + part;
   }
-  return table::LowerCase(name);
+  return LowerCase(name);
 }
 
 void Walk(const Json& node, std::vector<TimeCondition>& found) {
@@ -133,7 +134,7 @@ void Walk(const Json& node, std::vector<TimeCondition>& found) {
 // Names that WITH gives: what is read under them is seen where they are defined.
 void CollectCtes(const Json& node, std::set<std::string>& names) {
   if (node.is_object() && node.contains("cte_map") && node["cte_map"].contains("map")) {
-    for (const Json& entry : node["cte_map"]["map"]) names.insert(table::LowerCase(TextOf(entry, "key")));
+    for (const Json& entry : node["cte_map"]["map"]) names.insert(LowerCase(TextOf(entry, "key")));
   }
   if (!node.is_structured()) return;
   for (const Json& child : node) CollectCtes(child, names);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/text.h"
 #include "query/value_time.h"
 #include "table/text.h"
 
@@ -87,7 +88,7 @@ void AppendBits(std::string& out, std::string_view bytes) {
 void AppendUuid(std::string& out, const duckdb_hugeint& value) {
   const Uint128 bits = Join(static_cast<std::uint64_t>(value.upper) ^ (std::uint64_t{1} << 63), value.lower);
   for (int nibble = 31; nibble >= 0; --nibble) {
-    out += static_cast<char>(std::tolower(kHex[static_cast<unsigned>(bits >> (nibble * 4)) & 15]));
+    out += Lower(kHex[static_cast<unsigned>(bits >> (nibble * 4)) & 15]);
     if (nibble == 24 || nibble == 20 || nibble == 16 || nibble == 12) out += '-';
   }
 }

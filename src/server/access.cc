@@ -20,12 +20,6 @@ constexpr std::int64_t kTicketNs = 600'000'000'000;
 constexpr std::int64_t kSessionNs = 12 * 3600 * std::int64_t{1'000'000'000};
 constexpr std::size_t kMaxGrants = 256;
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
-}
-
 Refusal Refuse(int status, std::string message, std::string hint) {
   return {status, {status == 400 ? Code::kUsage : Code::kPermission, std::move(message), std::move(hint)}};
 }
@@ -123,13 +117,13 @@ Right Access::RightOfCookie(std::string_view cookie, std::int64_t now_ns) const 
 }
 
 bool Access::HostIsOurs(const std::string& host, const Peer& peer) const {
-  const std::string name = Lower(HostOnly(host));
+  const std::string name = LowerCase(HostOnly(host));
   if (name.empty()) return false;
   if (wire::IsLoopback(name)) return true;
   // An address cannot be rebound as a name can. On loopback there is only one that makes sense.
   if (wire::IsIpLiteral(name)) return name == peer.local_address || !wire::IsLoopback(peer.local_address);
   return std::any_of(options_.host_names.begin(), options_.host_names.end(),
-                     [&](const std::string& each) { return Lower(each) == name; });
+                     [&](const std::string& each) { return LowerCase(each) == name; });
 }
 
 std::optional<Refusal> Access::CheckEncryption(const Peer& peer) const {
@@ -153,7 +147,7 @@ std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& pe
   if (!head.origin.empty()) {
     const std::size_t scheme = head.origin.find("://");
     const bool same = scheme != std::string::npos &&
-                      Lower(std::string_view(head.origin).substr(scheme + 3)) == Lower(head.hosts[0]);
+                      LowerCase(std::string_view(head.origin).substr(scheme + 3)) == LowerCase(head.hosts[0]);
     if (!same) return Refuse(403, "requests from the site " + head.origin + " are not answered", "");
   }
   const bool own_site =
@@ -163,7 +157,7 @@ std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& pe
   if (!own_site && !is_visit) return Refuse(403, "requests from other sites are not answered", "");
   if (head.is_upgrade && head.origin.empty() && !head.fetch_site.empty())
     return Refuse(403, "a browser's WebSocket names its origin", "");
-  if (head.has_body && !Lower(head.content_type).starts_with("application/json")) {
+  if (head.has_body && !LowerCase(head.content_type).starts_with("application/json")) {
     return Refuse(415, "the body of a request is JSON here", "send Content-Type: application/json");
   }
   return std::nullopt;
@@ -197,7 +191,7 @@ Access::Decision Access::Check(const RequestHead& head, const Peer& peer, std::i
   if (std::optional<Refusal> refusal = CheckSite(head, peer)) return {Right::kNone, std::move(refusal)};
   constexpr std::string_view kBearer = "bearer ";
   Right right = peer.IsOwner() && !head.was_forwarded ? options_.owner_right : Right::kNone;
-  const bool has_token = Lower(std::string_view(head.authorization).substr(0, kBearer.size())) == kBearer;
+  const bool has_token = LowerCase(std::string_view(head.authorization).substr(0, kBearer.size())) == kBearer;
   if (!has_token) right = std::max(right, RightOfCookie(head.cookie, now_ns));
   if (right == Right::kNone) {
     if (std::optional<Refusal> refusal = CheckRate(peer, now_ns)) return {Right::kNone, std::move(refusal)};

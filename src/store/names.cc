@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "store/schema.h"
 #include "table/user_table.h"
 
@@ -35,7 +36,7 @@ std::size_t LengthOfQuoted(std::string_view sql) {
 // "python.gc" of "global.python.gc.duration_ms", and what follows it.
 std::string Replaced(std::string_view word, const std::set<std::string, std::less<>>& tables,
                      std::string_view database) {
-  const std::string lower = table::LowerCase(word);
+  const std::string lower = LowerCase(word);
   const std::size_t begin = lower.starts_with(kGlobal) ? kGlobal.size() : 0;
   const std::size_t dot = lower.find('.', begin);
   if (dot == std::string::npos) return std::string(word);

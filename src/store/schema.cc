@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "table/registry.h"
 #include "table/user_table.h"
 
@@ -42,11 +43,11 @@ std::string ColumnList(const Shape& shape) {
 
 }  // namespace
 
-bool MayBeStored(std::string_view column) { return !table::LowerCase(column).starts_with("probing_"); }
+bool MayBeStored(std::string_view column) { return !LowerCase(column).starts_with("probing_"); }
 
 bool HasColumn(const Shape& shape, std::string_view name) {
   return std::ranges::any_of(shape.columns,
-                             [&](const Column& column) { return table::LowerCase(column.name) == name; });
+                             [&](const Column& column) { return LowerCase(column.name) == name; });
 }
 
 std::vector<StoredColumn> StoredColumns(const Shape& shape) {

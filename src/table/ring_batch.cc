@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/text.h"
 #include "table/rows.h"
 #include "table/user_table.h"
 

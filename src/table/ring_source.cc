@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "table/registry.h"
 #include "table/ring_pool.h"
 #include "table/rows.h"

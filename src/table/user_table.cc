@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "table/registry.h"
 #include "table/ring_pool.h"
 #include "table/ring_source.h"
@@ -20,14 +21,6 @@ bool IsReserved(std::string_view schema) {
 }
 
 }  // namespace
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 UserTable::UserTable(std::string name)
     : name_(std::move(name)),

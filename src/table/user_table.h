@@ -40,6 +40,4 @@ std::vector<std::shared_ptr<UserTable>> FindUserTables(const std::vector<Target>
 // Whether a table of a job may have this name, which is in lower case.
 bool IsUserTableName(const std::string& lower);
 
-std::string LowerCase(std::string_view text);  // of ASCII letters, which is how SQL compares names
-
 }  // namespace probing::table

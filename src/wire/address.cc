@@ -49,9 +49,7 @@ std::string Address::ToText() const {
 bool IsIpLiteral(const std::string& host) { return IsIpv4(host) || IsIpv6(host); }
 
 bool IsLoopback(const std::string& host) {
-  std::string name = host;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string name = LowerCase(host);
   return name == "localhost" || name == "::1" || (IsIpv4(name) && name.starts_with("127."));
 }
 
