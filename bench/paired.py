@@ -4,8 +4,9 @@ Blocks of some tens of milliseconds follow each other as A B B A or B A A B, dra
 what gets slower meanwhile slows both. A four of blocks gives one number: how much longer a step of A is than
 one of B. What others do on the machine makes some steps slower, up to twice, and none faster: of the steps
 of a block the one counts that a quarter of them are faster than, where every step has the cost in question
-(FASTER), or else the mean (MEAN). Fours in which either state was slower, by FASTER, than its own quickest ones
-by more than CALM are left out, as long as enough remain: somebody else had the core, or the caches.
+(FASTER), or else the mean, in which no step is longer than that one by more than CAP (CAPPED) or all
+are as they are (MEAN). Fours in which either state was slower, by FASTER, than its own quickest
+ones by more than CALM are left out, as long as enough remain: somebody else had the core, or the caches.
 Of the fours' numbers the highest and lowest fifth are left out; the mean of the others is the estimate. The
 interval is where 95 % of such estimates are when the fours are drawn again.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 CLOCKS = ("cpu", "wall")  # of the process, with all its threads; what passes
 LEFT_OUT = 0.2
+CAP = 1.15
 CALM = 1.08  # times the time that a tenth of the fours are quicker than
 LEAST_CALM = 12  # fours
 DRAWN = 2000
@@ -32,6 +34,10 @@ Statistic = Callable[[np.ndarray], np.ndarray]  # of the last axis
 
 def faster(steps: np.ndarray) -> np.ndarray:
     return np.quantile(steps, 0.25, axis=-1)
+
+
+def capped(steps: np.ndarray) -> np.ndarray:
+    return np.minimum(steps, CAP * faster(steps)[..., None]).mean(axis=-1)
 
 
 def mean(steps: np.ndarray) -> np.ndarray:

@@ -7,9 +7,9 @@ build/torch-venv's Python.
 One process trains, on one core; paired.py says how two of its states are compared. What the tracer hangs into
 PyTorch is taken out and put back every few steps (torch_toggle.py); for "off again" the setting is changed,
 for "idle" the probe is injected and ejected by the command line. Rows that compare nothing with nothing show
-what the method itself can see. "default" is calculated, of the share of the steps that it traces in full; so is
-what two expressions cost, beside tracing without them. The PyPI package cannot be taken out of a process, so there two
-processes take turns.
+what the method itself can see. "default" is calculated, of the share of the steps that it traces in full; so
+is what two expressions cost, beside tracing without them. The PyPI package cannot be taken out of a process,
+so there two processes take turns.
 
 Two clocks: the CPU time of all threads of the process, and the time that passes, which also has what others
 do to the process. py-spy stops it, which only the second one sees. Writes JSON to bench/results/.
@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from paired import CLOCKS, Ratio, compare, faster, mean, switching
+from paired import CLOCKS, Ratio, capped, compare, faster, mean, switching
 from torch_idle import share_of_probe
 from torch_models import MODELS, prepare, trainer, warm
 from torch_peers import PYPI, Profiler, PySpy, Worker, has_py_spy, has_pypi
@@ -88,7 +88,7 @@ def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callab
         for each in spec.split(";"):
             probing.config.update({"probing.torch.max_overhead": f"{100 - turn % 2}%", SETTING: each})
             deadline = time.monotonic() + 5
-            while hasattr(torch.autograd.backward, "__wrapped__") != (each != "off"):
+            while hasattr(torch.autograd.backward, "__code__") == (each != "off"):
                 time.sleep(0.001)
                 assert time.monotonic() < deadline, f"{each} was not set"
             settle()
@@ -125,9 +125,8 @@ def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> t
     if row in TOGGLED:
         configure = set_in_process({spec: spec for spec in ("off", TOGGLED[row])}, step)
         switch = toggle(configure, TOGGLED[row], step)
-        # Not every step has values, and how many have is a share of the time: the mean, of longer blocks.
-        has_exprs = "exprs" in row
-        length, statistic = (BLOCK, mean) if has_exprs else (SHORT_BLOCK, faster)
+        # Not every step has values, and how many have is a share of the time: a mean, of longer blocks.
+        length, statistic = (BLOCK, capped) if "exprs" in row else (SHORT_BLOCK, faster)
         try:
             return compare(switching(step, switch), seconds, length, statistic)
         finally:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch.optim import optimizer as optimizers
 
-# Of PyTypeObject: the head of a variable object, tp_name, tp_basicsize, tp_itemsize and tp_dealloc are before.
+# Of PyTypeObject: a variable object's head, tp_name, tp_basicsize, tp_itemsize and tp_dealloc are before it.
 VECTORCALL_OFFSET = ctypes.c_ssize_t.from_address(id(types.FunctionType) + 7 * ctypes.sizeof(ctypes.c_void_p))
 PLACES = (
     (torch.autograd, "backward"),

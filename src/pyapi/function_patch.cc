@@ -27,22 +27,27 @@ void Store(const PythonApi& api, PyObject* function, Vectorcall* pointer, Vector
 
 }  // namespace
 
-bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* untouched,
-                            Vectorcall replacement) {
+bool IsPlainFunction(const PythonApi& api, PyObject* function, PyObject* plain) {
   constexpr int kFirstWithVectorcall = 308;
-  if (function_ != nullptr || !api.HasGil() || api.VersionNumber() < kFirstWithVectorcall) return false;
-  for (const PyObject* object : {function, untouched}) {
+  if (!api.HasGil() || api.VersionNumber() < kFirstWithVectorcall) return false;
+  for (const PyObject* object : {function, plain}) {
     if (api.TypeOf(object) != api.PyFunction_Type) return false;
   }
-  Vectorcall* pointer = PointerOf(api, function);
-  Vectorcall* known = PointerOf(api, untouched);
+  const Vectorcall* pointer = PointerOf(api, function);
+  const Vectorcall* known = PointerOf(api, plain);
   if (pointer == nullptr || known == nullptr || *known == nullptr || *pointer != *known) return false;
   plain_vectorcall = *known;
+  return true;
+}
+
+bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* plain,
+                            Vectorcall replacement) {
+  if (function_ != nullptr || !IsPlainFunction(api, function, plain)) return false;
   api.Py_IncRef(function);
   function_ = function;
-  pointer_ = pointer;
+  pointer_ = PointerOf(api, function);
   replacement_ = replacement;
-  Store(api, function, pointer, replacement);
+  Store(api, function, pointer_, replacement);
   return true;
 }
 

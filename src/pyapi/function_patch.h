@@ -20,8 +20,7 @@ using Vectorcall = PyObject* (*)(PyObject* function, PyObject* const* arguments,
 
 class FunctionPatch {
  public:
-  // `plain` is a Python function that nobody has touched: its pointer is what all of them have. False,
-  // and without effect, when `function` has another one, or is no Python function at all.
+  // False, and without effect, when IsPlainFunction() says no.
   bool Install(const PythonApi& api, PyObject* function, PyObject* plain, Vectorcall replacement);
 
   // These leave a pointer alone that is not ours any more.
@@ -41,7 +40,9 @@ class FunctionPatch {
   Vectorcall replacement_ = nullptr;
 };
 
-// What a Python function's pointer is unless somebody changed it. REQUIRES: a patch was installed.
+// Whether both are Python functions and have the same pointer, which is what all have: `plain` is one that
+// nobody has touched. plain_vectorcall is known then.
+bool IsPlainFunction(const PythonApi& api, PyObject* function, PyObject* plain);
 inline Vectorcall plain_vectorcall = nullptr;
 
 }  // namespace probing::pyapi

@@ -20,6 +20,23 @@ const PythonApi* python = nullptr;  // set before the first function exists
 
 void OnFunctionGone(PyObject*) { alive.fetch_sub(1); }
 
+void OnWrapperGone(PyObject* capsule) {
+  python->Py_DecRef(static_cast<PyObject*>(python->PyCapsule_GetPointer(capsule, kCapsuleName)));
+  OnFunctionGone(capsule);
+}
+
+PyObject* MakeWithCapsule(const PythonApi& api, PyMethodDef* method, void* data, void (*gone)(PyObject*),
+                          PyObject* module) {
+  python = &api;
+  made.store(true);
+  PyObject* capsule = api.PyCapsule_New(data, kCapsuleName, gone);
+  if (capsule == nullptr) return nullptr;
+  alive.fetch_add(api.HasGil() ? 1 : 1'000'000);
+  PyObject* function = api.PyCFunction_NewEx(method, capsule, module);
+  api.Py_DecRef(capsule);  // the function has it
+  return function;
+}
+
 bool RaiseTooMany(const TableHandle& table, std::ptrdiff_t count) {
   const std::string message = table.name() + " has " + std::to_string(table.columns().size()) + " columns; " +
                               std::to_string(count) + " values were given";
@@ -73,14 +90,17 @@ PyMethodDef append_tuple{"append", reinterpret_cast<void*>(&AppendTuple), kMethV
 }  // namespace
 
 PyObject* MakeFunction(const PythonApi& api, PyMethodDef* method, void* data) {
-  python = &api;
-  made.store(true);
-  PyObject* capsule = api.PyCapsule_New(data, kCapsuleName, &OnFunctionGone);
-  if (capsule == nullptr) return nullptr;
-  alive.fetch_add(api.HasGil() ? 1 : 1'000'000);
-  PyObject* function = api.PyCFunction_NewEx(method, capsule, nullptr);
-  api.Py_DecRef(capsule);  // the function has it
-  return function;
+  return MakeWithCapsule(api, method, data, &OnFunctionGone, nullptr);
+}
+
+PyObject* MakeWrapper(const PythonApi& api, PyMethodDef* method, PyObject* original) {
+  PyObject* module = api.PyObject_GetAttrString(original, "__module__");
+  if (module == nullptr) api.PyErr_Clear();
+  api.Py_IncRef(original);
+  PyObject* wrapper = MakeWithCapsule(api, method, original, &OnWrapperGone, module);
+  if (wrapper == nullptr) api.Py_DecRef(original);
+  if (module != nullptr) api.Py_DecRef(module);
+  return wrapper;
 }
 
 void* FunctionData(const PythonApi& api, PyObject* self) {

@@ -13,7 +13,10 @@ namespace probing::pyapi {
 // A new reference, or null with a Python exception. `data` must not be null; Data() gives it back to
 // the function. `method` must live as long as the library.
 PyObject* MakeFunction(const PythonApi& api, PyMethodDef* method, void* data);
-// The same, put into a dict under its name. False with a Python exception.
+// One that stands for another: FunctionData() is the original, which lives as long. Says it is of the same
+// module.
+PyObject* MakeWrapper(const PythonApi& api, PyMethodDef* method, PyObject* original);
+// MakeFunction(), put into a dict under its name. False with a Python exception.
 bool AddFunction(const PythonApi& api, PyObject* dict, PyMethodDef* method, void* data);
 void* FunctionData(const PythonApi& api, PyObject* self);
 

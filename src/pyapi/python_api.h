@@ -20,6 +20,7 @@ struct PyMethodDef {
   const char* doc;
 };
 inline constexpr int kMethVarargs = 0x01;
+inline constexpr int kMethKeywords = 0x02;
 inline constexpr int kMethNoargs = 0x04;
 inline constexpr int kMethFastcall = 0x80;  // from 3.7 on
 

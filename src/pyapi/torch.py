@@ -134,31 +134,12 @@ def make_carrier(torch):
 # ── hanging it in ────────────────────────────────────────────────────────────────────────────
 
 
-def wrap_backward(original):
-    shared = live
-
-    def backward(*args, **kwargs):
-        begins, ended = shared.get("backward_begins"), shared.get("backward_ended")
-        if begins is None or ended is None:
-            return original(*args, **kwargs)
-        begins()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            ended()
-
-    for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(backward, attribute, getattr(original, attribute))
-    backward.__wrapped__ = original
-    return backward
-
-
 def around_backward(autograd):
+    """By a function of ours, which costs a fifth of what one in Python does."""
     original = vars(autograd).get("backward")
-    if not callable(original):
-        return
-    live.update(backward_begins=backward_begins, backward_ended=backward_ended)
-    wrapper = wrap_backward(original)
+    wrapper = torch_wrap_backward(original, read_spec)
+    if wrapper is None:
+        return torch_says("torch.autograd.backward is no plain function: backward passes are not timed")
     autograd.backward = wrapper
     undo.setdefault(RUNNING, []).append((autograd, "backward", wrapper, original))
 
@@ -242,8 +223,6 @@ def stop_torch():
         return
     torch_stop()
     del torch_running[:]
-    for name in ("backward_begins", "backward_ended"):
-        live.pop(name, None)
     put_back(RUNNING)
     optimizers = sys.modules.get("torch.optim.optimizer")
     if optimizers is not None:

@@ -37,7 +37,7 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
   std::int64_t begin_ns = 0;
   if (outermost) {
     thread->inside = true;
-    begin_ns = MonotonicNs();
+    begin_ns = tracer.NowNs();
     tracer.OutermostBegins(*thread, arguments[0], begin_ns);
   }
   const std::int32_t index = tracer.sampling() ? tracer.CallBegins(*thread, arguments, count) : -1;
@@ -163,14 +163,25 @@ PyObject* OptimizerEnded(PyObject*, PyObject* const* arguments, std::ptrdiff_t c
   return None();
 }
 
-PyObject* BackwardBegins(PyObject*, PyObject*) {
+// Instead of torch.autograd.backward, which it calls. Whoever keeps it keeps our code.
+PyObject* OnBackward(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
+  auto* original = static_cast<PyObject*>(FunctionData(*python, self));
   if (!forked) TheTorchTracer().BackwardBegins();
-  return None();
+  PyObject* result = plain_vectorcall(original, arguments, static_cast<std::size_t>(count), keywords);
+  if (!forked) TheTorchTracer().BackwardEnded(result == nullptr);
+  return result;
 }
 
-PyObject* BackwardEnded(PyObject*, PyObject*) {
-  if (!forked) TheTorchTracer().BackwardEnded();
-  return None();
+PyMethodDef backward_method{"backward", reinterpret_cast<void*>(&OnBackward), kMethFastcall | kMethKeywords,
+                            "torch.autograd.backward, whose time Probing takes"};
+
+// (original, a function nobody has touched) -> what to put there, or None.
+PyObject* TorchWrapBackward(PyObject*, PyObject* arguments) {
+  PyObject* original = python->PyTuple_GetItem(arguments, 0);
+  PyObject* plain = python->PyTuple_GetItem(arguments, 1);
+  if (original == nullptr || plain == nullptr) return nullptr;
+  return IsPlainFunction(*python, original, plain) ? MakeWrapper(*python, &backward_method, original)
+                                                   : None();
 }
 
 PyObject* TorchSays(PyObject*, PyObject* arguments) {
@@ -205,8 +216,7 @@ std::array methods{
     PyMethodDef{"torch_step", reinterpret_cast<void*>(&StepNumber), kMethNoargs, nullptr},
     PyMethodDef{"optimizer_begins", reinterpret_cast<void*>(&OptimizerBegins), kMethFastcall, nullptr},
     PyMethodDef{"optimizer_ended", reinterpret_cast<void*>(&OptimizerEnded), kMethFastcall, nullptr},
-    PyMethodDef{"backward_begins", reinterpret_cast<void*>(&BackwardBegins), kMethNoargs, nullptr},
-    PyMethodDef{"backward_ended", reinterpret_cast<void*>(&BackwardEnded), kMethNoargs, nullptr},
+    PyMethodDef{"torch_wrap_backward", reinterpret_cast<void*>(&TorchWrapBackward), kMethVarargs, nullptr},
 };
 PyMethodDef step_method{"step", reinterpret_cast<void*>(&Step), kMethVarargs, "step(number)"};
 

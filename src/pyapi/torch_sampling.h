@@ -25,7 +25,7 @@ inline bool IsSampledStep(std::int64_t step, double rate, std::uint64_t thin = 1
 // them in one traced step, others in the next.
 class BackwardTurns {
  public:
-  static constexpr std::int64_t kShortNs = 100'000;
+  static constexpr std::int64_t kShortNs = 500'000;
 
   // Whether this call's is looked at in this step. Neighbours are together, which saves moments.
   bool Takes(std::int64_t duration_ns, std::int32_t index) {

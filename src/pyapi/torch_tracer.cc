@@ -70,6 +70,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   backward_depth_ = 0;
   optimizer_begin_ns_ = 0;
   times_ = {};
+  clock_ = {};
   ++generation_;
   running_ = true;
   return true;
@@ -172,6 +173,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
   }
   sampling_ = false;
   ++generation_;
+  clock_.Anchor();
   Overhead::Add(Part::kTorch, times_.overhead_ns);
   step_ = next.value_or(step_ + 1);
   complete_ = true;
@@ -182,7 +184,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
   const bool take = options_.modules && (sample_next_ || IsSampledStep(step_, rate_.rate(), rate_.thin()));
   sample_next_ = false;
   if (take) BeginSampledStep(now_ns);
-  times_.overhead_ns = MonotonicNs() - now_ns;
+  times_.overhead_ns = NowNs() - now_ns;
 }
 
 void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
@@ -195,7 +197,7 @@ void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
   sampled_.begin_wall_ns = times_.begin_wall_ns;
   if (gpu) {
     sampled_.base_event = gpu_.Record();
-    sampled_.base_ns = MonotonicNs();
+    sampled_.base_ns = NowNs();
   }
   if (generation_ != generation) return;
   sampling_ = true;
@@ -241,13 +243,13 @@ void TorchTracer::OutermostBegins(TracedThread& thread, PyObject* module, std::i
 }
 
 void TorchTracer::OutermostEnded(const TracedThread& thread, std::int64_t begin_ns) {
-  if (&thread == trainer_ && backward_depth_ == 0) times_.forward_ns += MonotonicNs() - begin_ns;
+  if (&thread == trainer_ && backward_depth_ == 0) times_.forward_ns += NowNs() - begin_ns;
 }
 
 void TorchTracer::LookAtOutput(PyObject* module, PyObject* result) {
-  const std::int64_t begin_ns = MonotonicNs();
+  const std::int64_t begin_ns = NowNs();
   if (PyObject* done = Ask(objects_.on_output, module, result)) api_->Py_DecRef(done);
-  times_.overhead_ns += MonotonicNs() - begin_ns;
+  times_.overhead_ns += NowNs() - begin_ns;
 }
 
 void TorchTracer::DataWaited(std::int64_t duration_ns) {
@@ -257,33 +259,34 @@ void TorchTracer::DataWaited(std::int64_t duration_ns) {
 void TorchTracer::BackwardBegins() {
   if (!running_) return;
   outermost_.clear();
-  if (backward_depth_++ == 0) backward_begin_ns_ = MonotonicNs();
+  if (backward_depth_++ == 0) backward_begin_ns_ = NowNs();
 }
 
-void TorchTracer::BackwardEnded() {
+void TorchTracer::BackwardEnded(bool raised) {
   if (!running_ || backward_depth_ == 0 || --backward_depth_ > 0) return;
-  const std::int64_t now_ns = MonotonicNs();
+  const std::int64_t now_ns = NowNs();
   times_.backward_ns += now_ns - backward_begin_ns_;
-  if (sampling_ && !sampled_.moments.empty()) OnMoment(BackwardMoment::Kind::kPassEnd, -1);
+  // With an exception set nothing may be called.
+  if (!raised && sampling_ && !sampled_.moments.empty()) OnMoment(BackwardMoment::Kind::kPassEnd, -1);
 }
 
 void TorchTracer::OptimizerBegins(TracedThread* thread, PyObject* optimizer) {
   if (!running_) return;
   if (objects_.on_gradients != nullptr) {
-    const std::int64_t begin_ns = MonotonicNs();
+    const std::int64_t begin_ns = NowNs();
     if (PyObject* done = Ask(objects_.on_gradients, optimizer)) api_->Py_DecRef(done);
     if (!running_) return;
-    times_.overhead_ns += MonotonicNs() - begin_ns;
+    times_.overhead_ns += NowNs() - begin_ns;
   }
   if (thread != nullptr) trainer_ = thread;
   before_optimizer_ns_ = times_.forward_ns + times_.backward_ns;
-  optimizer_begin_ns_ = MonotonicNs();
+  optimizer_begin_ns_ = NowNs();
 }
 
 void TorchTracer::OptimizerEnded(PyObject* optimizer) {
   if (!running_ || optimizer_begin_ns_ == 0) return;
   const std::int64_t begin_ns = std::exchange(optimizer_begin_ns_, 0);
-  const std::int64_t end_ns = MonotonicNs();
+  const std::int64_t end_ns = NowNs();
   // Some optimizers call the model themselves.
   const std::int64_t within_ns = times_.forward_ns + times_.backward_ns - before_optimizer_ns_;
   times_.optimizer_ns += std::max<std::int64_t>(end_ns - begin_ns - within_ns, 0);
@@ -310,7 +313,7 @@ void TorchTracer::OptimizerEnded(PyObject* optimizer) {
 void TorchTracer::StepBegins(std::int64_t number) {
   if (!running_) return;
   explicit_steps_ = true;
-  EndStep(MonotonicNs(), number);
+  EndStep(NowNs(), number);
 }
 
 }  // namespace probing::pyapi

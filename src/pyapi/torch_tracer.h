@@ -16,6 +16,7 @@
 
 #include "pyapi/function_patch.h"
 #include "pyapi/recorder.h"
+#include "pyapi/torch_clock.h"
 #include "pyapi/torch_gpu.h"
 #include "pyapi/torch_nodes.h"
 #include "pyapi/torch_sampling.h"
@@ -61,6 +62,7 @@ class TorchTracer {
   // Not of an object: the fast path of a call looks at nothing else.
   static bool sampling() { return sampling_; }
   std::uint64_t generation() const { return generation_; }
+  std::int64_t NowNs() const { return clock_.NowNs(); }
   bool IsTrainer(const TracedThread& thread) const { return &thread == trainer_; }
   // Around nn.Module.__call__. In a step that is not traced in full it may be paused while the training
   // thread is within a call: nothing is noted of those below it.
@@ -90,7 +92,7 @@ class TorchTracer {
   void TraceNext() { sample_next_ = true; }
   void DataWaited(std::int64_t duration_ns);
   void BackwardBegins();
-  void BackwardEnded();
+  void BackwardEnded(bool raised);
   void OptimizerBegins(TracedThread* thread, PyObject* optimizer);
   void OptimizerEnded(PyObject* optimizer);
   // The job says itself which step begins; from now on nothing else counts.
@@ -128,6 +130,7 @@ class TorchTracer {
   static inline bool sampling_ = false;
   std::uint64_t generation_ = 1;
   FunctionPatch calls_;
+  StepClock clock_;
 
   // The step that runs.
   std::int64_t step_ = 0;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "pyapi/torch_tracer.h"
 
 namespace probing::pyapi {
@@ -42,7 +41,7 @@ const ModuleName* TorchTracer::ExpectedName(PyObject* root, PyObject* module) {
 
 std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* arguments, std::size_t count) {
   const std::uint64_t generation = generation_;
-  const std::int64_t weighed_ns = Weighed(sampled_.calls.size()) ? MonotonicNs() : 0;
+  const std::int64_t weighed_ns = Weighed(sampled_.calls.size()) ? NowNs() : 0;
   const ModuleName* name = ExpectedName(thread.root, arguments[0]);
   if (generation_ != generation || name == nullptr || sampled_.calls.size() >= kMostCalls) return -1;
   TorchCall call;
@@ -56,7 +55,7 @@ std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* argu
   call.outer = thread.generation == generation ? thread.top : -1;
   thread.top = index;
   thread.generation = generation;
-  call.begin_ns = MonotonicNs();
+  call.begin_ns = NowNs();
   sampled_.calls.push_back(call);
   if (weighed_ns != 0) times_.overhead_ns += kWeighed * (call.begin_ns - weighed_ns);
   return index;
@@ -64,7 +63,7 @@ std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* argu
 
 void TorchTracer::CallEnded(TracedThread& thread, std::int32_t index, PyObject* const* arguments,
                             std::size_t count, PyObject* result) {
-  const std::int64_t now_ns = MonotonicNs();
+  const std::int64_t now_ns = NowNs();
   const std::uint64_t generation = generation_;
   TorchCall* call = &sampled_.calls[static_cast<std::size_t>(index)];
   call->end_ns = now_ns;
@@ -84,9 +83,9 @@ void TorchTracer::CallEnded(TracedThread& thread, std::int32_t index, PyObject* 
   }
   if (generation_ != generation) return;
   if (watched) {
-    times_.overhead_ns += MonotonicNs() - now_ns;
+    times_.overhead_ns += NowNs() - now_ns;
   } else if (Weighed(static_cast<std::size_t>(index))) {
-    times_.overhead_ns += kWeighed * (MonotonicNs() - now_ns);
+    times_.overhead_ns += kWeighed * (NowNs() - now_ns);
   }
 }
 
@@ -199,7 +198,7 @@ void TorchTracer::OnMoment(Kind kind, std::int32_t call) {
   }
   constexpr std::int64_t kToldNs = 3'000;  // measured: what autograd takes to call us, which we cannot see
   times_.overhead_ns += kToldNs;
-  sampled_.moments.push_back({kind, call, MonotonicNs()});
+  sampled_.moments.push_back({kind, call, NowNs()});
   sampled_.moment_events.push_back(event);
 }
 

@@ -55,7 +55,7 @@ def inside(probing: Cli, job: Target, expression: str) -> str:
 HOOKED = (
     "len(torch.optim.optimizer._global_optimizer_pre_hooks),"
     " len(torch.optim.optimizer._global_optimizer_post_hooks),"
-    " hasattr(torch.autograd.backward, '__wrapped__')"
+    " not hasattr(torch.autograd.backward, '__code__')"
 )
 
 
