@@ -28,7 +28,7 @@ def mlp() -> tuple[nn.Module, torch.Tensor]:
 def transformer() -> tuple[nn.Module, torch.Tensor]:
     """Ten layers, and small ones: a larger model has steps of which tracing takes a smaller part."""
     layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True)
-    return nn.TransformerEncoder(layer, 10, enable_nested_tensor=False), torch.randn(2, 32, 128)
+    return nn.TransformerEncoder(layer, 10, enable_nested_tensor=False), torch.randn(1, 16, 128)
 
 
 MODELS = {"mlp": mlp, "transformer": transformer}

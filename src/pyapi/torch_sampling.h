@@ -37,7 +37,7 @@ class BackwardTurns {
   // A traced step is over.
   void StepTook(std::int64_t duration_ns) {
     constexpr std::int64_t kPriceNs = 6'000;  // measured: hanging it in, being called; caches are cold
-    constexpr std::int64_t kShare = 80;       // one 80th of the step: 1.25 %
+    constexpr std::int64_t kShare = 100;      // one 100th of the step
     constexpr std::uint64_t kLeast = 4;
     const auto affordable = static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs);
     const std::uint64_t most = affordable > kLeast ? affordable : kLeast;
