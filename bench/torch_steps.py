@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROBING = str(ROOT / "build/release/bin/probing")
 SETTING = "probing.torch.profiling"
 DEFAULT, SELDOM = "on", "on,rate=0.000001"
+LONGER = {"transformer": 2.5}  # times the seconds of a row
 SHORT_BLOCK, BLOCK, LONG_BLOCK = 0.008, 0.04, 0.2  # seconds
 # Compared with the same process without it.
 TOGGLED = {
@@ -190,8 +191,9 @@ def main() -> None:
     print(f"  {'':38} {'CPU time':35}{'time that passes':35}")
     for row in rows:
         for name, step in steps.items():
-            # Others cost so much that it shows sooner.
-            ratios, fours = measure(row, name, step, args.seconds / (3 if row in PEERS else 1))
+            # Others cost so much that it shows sooner; longer steps are fewer.
+            seconds = args.seconds * LONGER.get(name, 1) / (3 if row in PEERS else 1)
+            ratios, fours = measure(row, name, step, seconds)
             found[name][row] = ratios
             show(f"{name}: {row}", ratios, f"{fours} fours  {verdict(name, row, ratios)}")
             if row == "idle":

@@ -51,6 +51,12 @@ def use(probing: Cli, job: Target, folder: Path) -> None:
     probing("-t", job.pid, "eject").expect(0)
 
 
+def parts_of(values: list[int], count: int) -> list[list[int]]:
+    """As many parts of the same length, or one when there are too few."""
+    length = len(values) // count
+    return [values[i * length : (i + 1) * length] for i in range(count)] if length else [values]
+
+
 def kill_the_daemon(probing: Cli) -> None:
     pid = int(probing("status", "--json").expect(0).json["pid"])
     with suppress(ProcessLookupError):
@@ -75,9 +81,11 @@ def test_nothing_grows_while_a_job_is_looked_into_again_and_again(
     use(probing, job, tmp_path)
     daemon = int(probing("status", "--json").expect(0).json["pid"])
     first, first_daemon = Size.of(job.pid), Size.of(daemon)
+    sizes = [first.rss_kb]
     while time.monotonic() < began + MINUTES * 60 or rounds < 6:
         use(probing, job, tmp_path)
         rounds += 1
+        sizes.append(Size.of(job.pid).rss_kb)
     # Files of /proc are open for every target of the moment; one that is never closed is one a round.
     harness.wait_until(
         lambda: len(harness.open_files(daemon)) <= first_daemon.fds + OPEN_FOR_A_TARGET,
@@ -86,8 +94,12 @@ def test_nothing_grows_while_a_job_is_looked_into_again_and_again(
     )
     last, last_daemon = Size.of(job.pid), Size.of(daemon)
     print(f"{rounds} rounds; the job: {first} → {last}; probingd: {first_daemon} → {last_daemon}")
+    print(f"least of each tenth, in KB: {[min(part) for part in parts_of(sizes, 10)]}")
 
-    assert last.rss_kb - first.rss_kb <= TARGET_GROWTH_KB
+    # Classes of evaluations wait for the job's own collector, which comes every some hundred rounds: what is
+    # there after it must not grow.
+    quarters = parts_of(sizes, 4)
+    assert min(quarters[-1]) - min(quarters[0]) <= TARGET_GROWTH_KB
     assert (last.threads, last.fds) == (first.threads, first.fds)
     assert last_daemon.rss_kb - first_daemon.rss_kb <= DAEMON_GROWTH_KB
     job.expect_progress("steps")
