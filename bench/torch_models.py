@@ -17,7 +17,6 @@ import torch
 from paired import block
 from torch import nn
 
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
