@@ -22,7 +22,16 @@ class StepClock {
   }
 
   // A step ends: from here on is counted.
-  void Anchor() { Anchor({MonotonicNs(), Ticks()}); }
+  void Anchor() {
+    constexpr int kTries = 3;
+    constexpr std::int64_t kTogetherNs = 2'000;
+    for (int i = 0; i < kTries; ++i) {
+      const Moment now{MonotonicNs(), Ticks()};
+      if (MonotonicNs() - now.ns < kTogetherNs) return Anchor(now);
+    }
+    ns_per_tick_ = 0;  // put aside between two readings, again and again: the clock, for this step
+    first_ = {};
+  }
 
   struct Moment {
     std::int64_t ns = 0;
@@ -37,7 +46,7 @@ class StepClock {
     if (failures_ >= kMostFailures || passed_ns < kLeastNs) return;
     const double found = passed_ticks > 0 ? passed_ns / passed_ticks : 0;
     const bool agrees = found > 0 && (ns_per_tick_ == 0 || std::abs(found / ns_per_tick_ - 1) < kTolerated);
-    if (!agrees && ns_per_tick_ != 0) ++failures_;  // put aside between two readings, moved, or asleep
+    if (!agrees && ns_per_tick_ != 0) ++failures_;  // another processor's, or the machine was asleep
     ns_per_tick_ = agrees ? found : 0;
     if (!agrees || passed_ns > kMostNs) first_ = now;
   }
