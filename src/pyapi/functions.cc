@@ -97,8 +97,8 @@ PyObject* MakeWrapper(const PythonApi& api, PyMethodDef* method, PyObject* origi
   PyObject* module = api.PyObject_GetAttrString(original, "__module__");
   if (module == nullptr) api.PyErr_Clear();
   api.Py_IncRef(original);
+  // Given back by the capsule, also when there is no function in the end.
   PyObject* wrapper = MakeWithCapsule(api, method, original, &OnWrapperGone, module);
-  if (wrapper == nullptr) api.Py_DecRef(original);
   if (module != nullptr) api.Py_DecRef(module);
   return wrapper;
 }

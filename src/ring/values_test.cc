@@ -56,6 +56,23 @@ TEST(Values, ComeBackExactlyInEveryType) {
   EXPECT_FALSE(scan.Next(&batch));
 }
 
+TEST(Values, TextThatWasLookedUpBeforeIsAsGoodAsText) {
+  const auto arena = MakeArena();
+  Table* table = MakeTable(arena.get(), AllTypes());
+  const std::string too_long(kMaxInterned + 1, 'x');
+  const Cell found = table->Intern(4, "layers.0"), itself = table->Intern(4, too_long);
+  EXPECT_EQ(found.kind(), Cell::Kind::kInterned);
+  for (const Cell& cell : {found, Cell::String("layers.0"), itself, found}) {
+    const Cell cells[] = {Cell::Null(), Cell::Null(), Cell::Null(), Cell::Null(), cell};
+    ASSERT_EQ(table->Write(cells, std::size(cells)), WriteStatus::kWritten);
+  }
+  const Cell in_a_number[] = {Cell::Null(), found};
+  EXPECT_EQ(table->Write(in_a_number, 2), WriteStatus::kRefused);
+  Reader reader = OpenReader(arena->fd());
+  const std::vector<std::string> expected{"layers.0", "layers.0", too_long, "layers.0"};
+  EXPECT_EQ(ReadTexts(&reader, "test.types", 4), expected);
+}
+
 TEST(Values, NullIsNullAndCellsThatAreNotSetAreNull) {
   const auto arena = MakeArena();
   Table* table = MakeTable(arena.get(), AllTypes());
