@@ -31,18 +31,25 @@ class BackwardTurns {
   bool Takes(std::int64_t duration_ns, std::int32_t index) {
     if (duration_ns >= kShortNs) return true;
     ++short_calls_;
-    return static_cast<std::uint64_t>(index) / kNeighbours % turns_ == turn_ % turns_;
+    const bool taken = static_cast<std::uint64_t>(index) / kNeighbours % turns_ == turn_ % turns_;
+    taken_ += taken ? 1 : 0;
+    return taken;
   }
+
+  // Autograd was asked to tell of a tensor: two for a call, or one that is its neighbour's as well.
+  void Watched() { ++watched_; }
 
   // A traced step is over.
   void StepTook(std::int64_t duration_ns) {
     constexpr std::int64_t kPriceNs = 6'000;  // measured: hanging it in, being called; caches are cold
-    constexpr std::int64_t kShare = 100;      // one 100th of the step
+    constexpr std::int64_t kShare = 150;      // of the step
     constexpr std::uint64_t kLeast = 4;
-    const auto affordable = static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs);
+    const bool costs_twice = 2 * watched_ > 3 * taken_;
+    const auto affordable =
+        static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs / (costs_twice ? 2 : 1));
     const std::uint64_t most = affordable > kLeast ? affordable : kLeast;
     turns_ = short_calls_ > most ? (short_calls_ + most - 1) / most : 1;
-    short_calls_ = 0;
+    short_calls_ = taken_ = watched_ = 0;
     ++turn_;
   }
 
@@ -51,6 +58,8 @@ class BackwardTurns {
   std::uint64_t turns_ = 1;
   std::uint64_t turn_ = 0;
   std::uint64_t short_calls_ = 0;
+  std::uint64_t taken_ = 0;    // of these
+  std::uint64_t watched_ = 0;  // tensors
 };
 
 // How much of the time the tracing took, and what to do when that is more than it may. `may_thin`: nobody

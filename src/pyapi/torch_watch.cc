@@ -180,11 +180,13 @@ void TorchTracer::WatchBackward(std::int32_t index, PyObject* const* arguments, 
     sampled_.calls[static_cast<std::size_t>(index)].range.shares = last_output_.second;
   } else if (output != nullptr && nodes_.Watch(output, index, Kind::kBegin) && generation_ == generation) {
     last_output_ = {output, index};
+    turns_.Watched();
   }
   PyObject* input = nullptr;
   for (std::size_t i = 1; i < count && input == nullptr; ++i) input = FirstTensor(arguments[i]);
   if (generation_ != generation || input == nullptr || input == output) return;
-  (void)nodes_.Watch(input, index, Kind::kEnd);  // unless that moment is noted as the one before's
+  // Unless that moment is noted as the one before's.
+  if (nodes_.Watch(input, index, Kind::kEnd)) turns_.Watched();
 }
 
 // A hot path: on threads of autograd, too, and always with the GIL.
