@@ -11,7 +11,7 @@ import time
 MOST_WATCHED_FRAMES = 200
 MOST_VALUE = 1000  # characters
 MOST_ROWS = 500  # of python.variables in a second
-SHARE = 0.002  # of the time, for values at the ends of steps: where steps are very short not each has some
+SHARE = 0.003  # of the time, for values at the ends of steps: where steps are very short not each has some
 MOST_TOOK = 0.0002  # seconds: what took longer was put aside by the system
 OPTIMIZED = 1  # of co_flags: a function, whose f_locals is a copy
 PLAIN = (int, float, bool, str, type(None))
