@@ -5,6 +5,13 @@
 
 namespace probing::pyapi {
 
+inline std::uint64_t Mixed(std::uint64_t number) {  // splitmix64
+  number += 0x9e3779b97f4a7c15;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
+  return number ^ (number >> 31);
+}
+
 // One step in each 1/rate, not always the same one of them, so that it does not fall together with
 // what the job does every so many steps. A function of the number alone: all ranks take the same.
 // Of these, one in `thin`, a power of two: who takes fewer takes some of those that others take.
@@ -13,10 +20,7 @@ inline bool IsSampledStep(std::int64_t step, double rate, std::uint64_t thin = 1
   if (rate <= 0) return false;
   const auto period = static_cast<std::uint64_t>(1 / rate + 0.5);
   const auto number = static_cast<std::uint64_t>(step);
-  std::uint64_t mixed = number / period + 0x9e3779b97f4a7c15;  // splitmix64
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  mixed ^= mixed >> 31;
+  const std::uint64_t mixed = Mixed(number / period);
   return number % period == mixed % period && (mixed >> 32) % thin == 0;
 }
 
@@ -31,7 +35,7 @@ class BackwardTurns {
   bool Takes(std::int64_t duration_ns, std::int32_t index) {
     if (duration_ns >= kShortNs) return true;
     ++short_calls_;
-    const bool taken = static_cast<std::uint64_t>(index) / kNeighbours % turns_ == turn_ % turns_;
+    const bool taken = static_cast<std::uint64_t>(index) / kNeighbours % turns_ == turn_;
     taken_ += taken ? 1 : 0;
     return taken;
   }
@@ -50,13 +54,17 @@ class BackwardTurns {
     const std::uint64_t most = affordable > kLeast ? affordable : kLeast;
     turns_ = short_calls_ > most ? (short_calls_ + most - 1) / most : 1;
     short_calls_ = taken_ = watched_ = 0;
-    ++turn_;
+    // Each round begins with another turn: steps that differ (of two models, say) must not always meet the
+    // same.
+    ++steps_;
+    turn_ = (steps_ + Mixed(steps_ / turns_) % turns_) % turns_;
   }
 
  private:
   static constexpr std::uint64_t kNeighbours = 4;
   std::uint64_t turns_ = 1;
   std::uint64_t turn_ = 0;
+  std::uint64_t steps_ = 0;  // that were traced
   std::uint64_t short_calls_ = 0;
   std::uint64_t taken_ = 0;    // of these
   std::uint64_t watched_ = 0;  // tensors
