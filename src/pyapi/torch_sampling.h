@@ -1,6 +1,7 @@
 // Which steps are traced in full.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace probing::pyapi {
@@ -52,7 +53,8 @@ class BackwardTurns {
     const auto affordable =
         static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs / (costs_twice ? 2 : 1));
     const std::uint64_t most = affordable > kLeast ? affordable : kLeast;
-    turns_ = short_calls_ > most ? (short_calls_ + most - 1) / most : 1;
+    constexpr std::uint64_t kFew = 8;  // calls that are no burden to anybody
+    turns_ = short_calls_ > std::max(most, kFew) ? (short_calls_ + most - 1) / most : 1;
     short_calls_ = taken_ = watched_ = 0;
     // Each round begins with another turn: steps that differ (of two models, say) must not always meet the
     // same.
