@@ -75,14 +75,14 @@ def settle() -> None:
             return
 
 
-def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callable[[str], None]:
-    """Switches the setting of the probe that this process has loaded itself, and sees it change."""
+def setting_in_process(step: Callable[[], None]) -> Callable[[str], None]:
+    """What changes the setting of the probe that this process has loaded itself, and sees it change."""
     import probing
 
     turns = [0]
 
-    def switch(state: str) -> None:
-        spec, turn = settings[state], turns[0]
+    def configure(spec: str) -> None:
+        turn = turns[0]
         turns[0] += 1
         # The bound changes too: what it costs is measured, not what it is kept to; and where nothing is
         # compared with nothing, as much is done.
@@ -96,14 +96,14 @@ def set_in_process(settings: dict[str, str], step: Callable[[], None]) -> Callab
             if each != spec:
                 step()
 
-    return switch
+    return configure
 
 
 def traced_share(step: Callable[[], None]) -> float:
     """Of the steps, by the default setting."""
     import probing
 
-    configure = set_in_process({spec: spec for spec in ("off", DEFAULT)}, step)
+    configure = setting_in_process(step)
     configure("off")
     configure(DEFAULT)
     begin_ns = 0
@@ -124,7 +124,7 @@ def enter_and_leave(state: str) -> None:
 
 def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> tuple[dict[str, Ratio], int]:
     if row in TOGGLED:
-        configure = set_in_process({spec: spec for spec in ("off", TOGGLED[row])}, step)
+        configure = setting_in_process(step)
         switch = toggle(configure, TOGGLED[row], step)
         # Not every step has values, and how many have is a share of the time: a mean, of longer blocks.
         length, statistic = (BLOCK, capped) if "exprs" in row else (SHORT_BLOCK, faster)
@@ -134,8 +134,8 @@ def measure(row: str, model: str, step: Callable[[], None], seconds: float) -> t
             switch("a")  # the probe takes out what it has put in
             configure("off")
     if row in SET:
-        switch = set_in_process(dict(zip("ab", SET[row], strict=True)), step)
-        return compare(switching(step, switch), seconds, BLOCK)
+        configure, specs = setting_in_process(step), dict(zip("ab", SET[row], strict=True))
+        return compare(switching(step, lambda state: configure(specs[state])), seconds, BLOCK)
     if row in PYPI:
         workers = {"a": Worker(model, PYPI[row]), "b": Worker(model, None)}
         try:

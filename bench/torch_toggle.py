@@ -42,10 +42,10 @@ class Hanging:
             setattr(module, name, value)
 
     def is_nothing(self) -> bool:
-        return self.call == called_for(is_nothing_of_ours).value and not any(self.values[1:])
+        return self.call == called_for(untouched).value and not any(self.values[1:])
 
 
-def is_nothing_of_ours() -> None:
+def untouched() -> None:
     """A function that nobody has changed."""
 
 

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "table/rows.h"
-#include "table/user_table.h"
 
 namespace probing::history {
 namespace {

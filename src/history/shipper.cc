@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "history/feed.h"
 #include "table/rows.h"
-#include "table/user_table.h"
 
 namespace probing::history {
 namespace {

@@ -11,7 +11,6 @@
 #include "query/scan_function.h"
 #include "query/schema.h"
 #include "table/registry.h"
-#include "table/user_table.h"
 
 namespace probing::query {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "table/registry.h"
-#include "table/user_table.h"
 
 namespace probing::query {
 namespace {

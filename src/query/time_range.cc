@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "table/user_table.h"
 
 namespace probing::query {
 namespace {

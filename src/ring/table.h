@@ -83,6 +83,8 @@ class Table {
   bool Prepare(const Cell* cells, std::uint64_t set, PreparedRow* row);
   bool PrepareCell(std::uint32_t column, PreparedRow* row);
   bool PrepareText(std::uint32_t column, PreparedRow* row);
+  // Where the dictionary has it, or Dictionary::kNone: too long, or no room.
+  std::uint64_t EntryOf(std::uint32_t column, std::string_view text);
   Lane* TakeLane();
   Lane* TakeOtherLane(std::atomic<std::uint8_t>* hint);
   Lane* TakeOpenLane();

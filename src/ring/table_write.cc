@@ -95,19 +95,21 @@ bool Table::PrepareCell(std::uint32_t column, PreparedRow* row) {
   return PrepareText(column, row);
 }
 
+inline std::uint64_t Table::EntryOf(std::uint32_t column, std::string_view text) {
+  return text.size() > kMaxInterned ? Dictionary::kNone : dictionary_->Intern(text, &interned_bytes_[column]);
+}
+
 Cell Table::Intern(std::uint32_t column, std::string_view text) {
-  if (text.size() > kMaxInterned || !file_->guard().Armed()) return Cell::String(text);
-  const std::uint64_t entry = dictionary_->Intern(text, &interned_bytes_[column]);
+  if (!file_->guard().Armed()) return Cell::String(text);
+  const std::uint64_t entry = EntryOf(column, text);
   return entry == Dictionary::kNone ? Cell::String(text) : Cell::Interned(entry);
 }
 
 bool Table::PrepareText(std::uint32_t column, PreparedRow* row) {
   const Cell& cell = row->cells[column];
   if (cell.kind() != Cell::Kind::kString && cell.kind() != Cell::Kind::kBytes) return false;
-  if (cell.length() <= kMaxInterned) {
-    row->bits[column] = dictionary_->Intern(cell.text(), &interned_bytes_[column]);
-    if (row->bits[column] != Dictionary::kNone) return true;
-  }
+  row->bits[column] = EntryOf(column, cell.text());
+  if (row->bits[column] != Dictionary::kNone) return true;
   row->heap |= 1ULL << column;
   row->heap_bytes += EntryBytes(cell.length());
   return cell.length() <= kMaxValueBytes;

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "store/schema.h"
-#include "table/user_table.h"
 
 namespace probing::store {
 namespace {

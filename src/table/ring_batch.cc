@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "table/rows.h"
-#include "table/user_table.h"
 
 namespace probing::table {
 namespace {

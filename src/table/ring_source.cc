@@ -7,7 +7,6 @@
 #include "table/ring_pool.h"
 #include "table/rows.h"
 #include "table/stored.h"
-#include "table/user_table.h"
 
 namespace probing::table {
 namespace {

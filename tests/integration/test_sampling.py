@@ -36,6 +36,11 @@ def true_shares(before: dict[str, int], after: dict[str, int]) -> dict[str, floa
     return {name: 100 * ns / sum(spent.values()) for name, ns in spent.items()}
 
 
+def records(pid: int) -> bool:
+    """Whether a command has come so far that it writes what it has when it is interrupted."""
+    return bool(int(proc_status(pid, "SigCgt"), 16) & 1 << (signal.SIGINT - 1))
+
+
 def record(probing: Cli, pid: int, *arguments: object) -> harness.Answer:
     return probing("-t", pid, "record", "-d", 0.5, "-r", 200, *arguments).expect(0)
 
@@ -229,8 +234,7 @@ def test_what_was_recorded_is_written_when_the_target_dies(
     path = tmp_path / "out.txt"
     command = [str(probing.bin / "probing"), "-t", str(busy.pid), "record", "-d", "50", "-f", "collapsed"]
     process = subprocess.Popen([*command, "-o", str(path)], stderr=subprocess.PIPE, text=True)
-    interrupt = 1 << (signal.SIGINT - 1)
-    wait_until(lambda: int(proc_status(process.pid, "SigCgt"), 16) & interrupt, what="it has a handler")
+    wait_until(lambda: records(process.pid), what="it records")
     wait_until(lambda: busy.report()["cold"] > 0)
     busy.kill()
     _, stderr = process.communicate(timeout=20)
@@ -244,8 +248,7 @@ def test_interrupt_ends_the_recording_early(probing: Cli, target: StartTarget, t
     path = tmp_path / "out.svg"
     command = [str(probing.bin / "probing"), "-t", str(busy.pid), "flamegraph", "-d", "50", "-o", str(path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    interrupt = 1 << (signal.SIGINT - 1)
-    wait_until(lambda: int(proc_status(process.pid, "SigCgt"), 16) & interrupt, what="it has a handler")
+    wait_until(lambda: records(process.pid), what="it records")
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     assert (process.returncode, "interrupted" in stderr) == (0, True)
