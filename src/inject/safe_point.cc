@@ -99,6 +99,8 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
   Verdict verdict = Verdict::kSelfReturn;
   const Syscall call = SyscallOf(registers);
   if (call.number >= 0) {
+    // A call that is over says nothing: allocators read files, too, under their locks, but never wait there.
+    if (!process::WasInterrupted(registers)) return Verdict::kUnsafe;
     process::RestartInterruptedCall(resume);
     const Wait wait = Classify(call);
     if (wait == Wait::kUnknown || rules.loader.Contains(registers.rip)) return Verdict::kUnsafe;

@@ -2,7 +2,7 @@
 //
 // Calling into a thread that is inside malloc or the dynamic loader corrupts the heap or hangs
 // at the next lock: in measurements 10–30 % of targets died. A thread is at a safe point when
-// it waits in a system call that no allocator or loader makes, or runs code outside of them.
+// it waits in a system call in which no allocator or loader would wait, or runs code outside of them.
 #pragma once
 
 #include <sys/user.h>

@@ -189,6 +189,19 @@ def test_30_fresh_targets_live_after_being_entered(probing: Cli, target: StartTa
         fresh.kill()
 
 
+def test_a_thread_whose_read_is_over_is_not_taken_for_one_that_waits(
+    probing: Cli, target: StartTarget
+) -> None:
+    """glibc's malloc reads a file under its lock when it first gives memory back: a thread that was borrowed
+    there waited for itself from then on."""
+    for _ in range(5):
+        job = target("reading_allocator", c=True)
+        job.expect_progress("allocations")
+        inject(probing, job)
+        job.expect_progress("allocations")
+        job.expect_progress("turns")
+
+
 @pytest.mark.soak
 @pytest.mark.slow(3600)
 @pytest.mark.parametrize("name", ["python", "c"])
