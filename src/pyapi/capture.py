@@ -101,8 +101,10 @@ del each
 # be inside of must not be freed. The last few are kept, and left behind when the probe goes; the next one
 # takes them up (left_behind.h), so there are never more.
 MOST_ROUTERS = 8
+spare = (Bytes, Router) if kept_streams else ()  # classes that the ones left behind stand in for
 streams = kept_streams or [Router, []]
 Router, routers = streams  # (name, router) each
+lasting.extend((Bytes, Router))
 
 
 def router_of(name, original):

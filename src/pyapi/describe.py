@@ -1,11 +1,24 @@
-# Exceptions as text, and one of our own; the part that evaluate.py and hooks.py share: either is put behind
-# this one.
+# Exceptions as text, and one of our own, and what goes when we go; the part that evaluate.py and hooks.py
+# share: either is put behind this one.
 # Runs in the target. Python 3.6 syntax; imports only built-in modules, so that the job's
 # sys.modules stays as it is. Everything is private to the probe: the namespace is a dict that no
 # module of the job refers to.
 MOST_FRAMES = 60
 BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+__name__ = "probing"  # of classes, so that they can be told from others
+lasting = []  # classes whose objects the job may still call when we have gone
+
+
+def own_classes():
+    """Before we go: the classes that nobody will use any more (forget.h)."""
+    known = globals().values()
+    return tuple(
+        each
+        for each in known
+        if type(each) is type and each.__module__ == __name__ and each not in lasting
+    )
 
 
 class Refused(Exception):

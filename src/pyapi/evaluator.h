@@ -91,7 +91,6 @@ class Evaluator {
   void LoadHooks();
   bool BeginRunning();
   void DoWork();
-  static std::uint64_t BuildOfHelpers();
   PyObject* CompileHelpers();
   bool PrepareHelpers();
   bool PrepareTalk();

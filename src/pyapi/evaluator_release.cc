@@ -1,7 +1,10 @@
 // How everything of ours leaves the interpreter.
+#include <utility>
+
 #include "base/clock.h"
 #include "base/thread.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
@@ -13,14 +16,12 @@
 namespace probing::pyapi {
 namespace {
 
-// True when it says so.
-bool Call(const PythonApi& api, PyObject* helpers, const char* function) {
-  PyObject* callable = api.PyDict_GetItemString(helpers, function);
+// Ends sessions and takes back what they put into the job. Our functions go with it.
+void Leave(const PythonApi& api, PyObject* helpers) {
+  PyObject* callable = api.PyDict_GetItemString(helpers, "leave");
   PyObject* done = callable == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(callable, nullptr);
-  const bool answer = done == api._Py_TrueStruct;
   if (done != nullptr) api.Py_DecRef(done);
   api.PyErr_Clear();
-  return answer;
 }
 
 }  // namespace
@@ -86,13 +87,9 @@ void* Evaluator::ReleaseThread(void* self) {
       if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
         LeaveBehind(api, evaluator->helpers_);
-        // Ends sessions and takes back what they put into the job. Our functions go with it.
-        if (evaluator->talks_) Call(api, evaluator->helpers_, "leave");
+        if (std::exchange(evaluator->talks_, false)) Leave(api, evaluator->helpers_);
         RemoveHeapFunctions(api, evaluator->helpers_);
-        // What a debugger put into the job may still run there: that goes when the job is done with it.
-        if (!evaluator->talks_ && Call(api, evaluator->helpers_, "rest"))
-          LeaveNamespace(api, BuildOfHelpers(), evaluator->helpers_);
-        evaluator->talks_ = false;
+        ForgetNamespace(api, evaluator->helpers_);
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }

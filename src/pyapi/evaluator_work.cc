@@ -79,15 +79,6 @@ void Evaluator::DoWork() {
   }
 }
 
-// Sources of another build are another namespace, whatever its version says.
-std::uint64_t Evaluator::BuildOfHelpers() {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (const std::string_view source : kSources) {
-    for (const char each : source) hash = (hash ^ static_cast<unsigned char>(each)) * 1099511628211U;
-  }
-  return hash;
-}
-
 PyObject* Evaluator::CompileHelpers() {
   PyObject* names = api_->PyDict_New();
   if (names == nullptr) return nullptr;
@@ -104,8 +95,7 @@ PyObject* Evaluator::CompileHelpers() {
 
 bool Evaluator::PrepareHelpers() {
   if (helpers_ != nullptr) return true;
-  PyObject* names = TakeNamespace(*api_, BuildOfHelpers());
-  if (names == nullptr) names = CompileHelpers();
+  PyObject* names = CompileHelpers();
   if (names == nullptr) return false;
   if (!AddHeapFunctions(*api_, names)) api_->PyErr_Clear();  // heap.py has others
   helpers_ = names;

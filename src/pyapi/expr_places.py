@@ -43,6 +43,9 @@ class Place(object):
         return value
 
 
+lasting.append(Place)  # of calls that are under way when we go
+
+
 class Places(object):
     """Where values are taken; the code of functions that have been found."""
 

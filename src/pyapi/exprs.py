@@ -188,21 +188,32 @@ class Monitor(object):
     def file_of(self, code):
         return next((file for file in self.files if is_in_file(code, file)), None)
 
+    # Whatever goes wrong here must not reach the job: we may be leaving on another thread.
+
     def on_return(self, code, offset, value):
-        if code.co_name not in self.exprs.functions:
-            return self.monitoring.DISABLE
-        self.exprs.note_return(sys._getframe(1), torch_step())
+        try:
+            if code.co_name not in self.exprs.functions:
+                return self.monitoring.DISABLE
+            self.exprs.note_return(sys._getframe(1), torch_step())
+        except Exception:
+            pass
 
     def on_start(self, code, offset):
-        if self.file_of(code) is not None and self.tool is not None:
-            self.monitoring.set_local_events(self.tool, code, self.monitoring.events.LINE)
-        return self.monitoring.DISABLE
+        try:
+            if self.file_of(code) is not None and self.tool is not None:
+                self.monitoring.set_local_events(self.tool, code, self.monitoring.events.LINE)
+            return self.monitoring.DISABLE
+        except Exception:
+            pass
 
     def on_line(self, code, line):
-        wanted = self.exprs.lines.get((self.file_of(code), line))
-        if wanted is None:
-            return self.monitoring.DISABLE
-        self.exprs.note(sys._getframe(1), torch_step(), wanted)
+        try:
+            wanted = self.exprs.lines.get((self.file_of(code), line))
+            if wanted is None:
+                return self.monitoring.DISABLE
+            self.exprs.note(sys._getframe(1), torch_step(), wanted)
+        except Exception:
+            pass
 
 
 def start_exprs(texts):

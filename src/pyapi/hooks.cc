@@ -13,6 +13,7 @@
 #include "pyapi/describe_source.h"
 #include "pyapi/expr_places_source.h"
 #include "pyapi/exprs_source.h"
+#include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
@@ -254,7 +255,7 @@ bool Hooks::Remove(const PythonApi& api) {
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
   PyObject* gone = names;
   names = nullptr;
-  api.PyDict_Clear(gone);
+  ForgetNamespace(api, gone);
   api.Py_DecRef(gone);
   return true;
 }

@@ -1,7 +1,5 @@
 #include "pyapi/left_behind.h"
 
-#include <string>
-
 namespace probing::pyapi {
 namespace {
 
@@ -11,10 +9,6 @@ constexpr char kKey[] = "probing " PROBING_VERSION " streams";
 PyObject* Place(const PythonApi& api) {
   if (api.PyInterpreterState_GetDict == nullptr || api.PyInterpreterState_Main == nullptr) return nullptr;
   return api.PyInterpreterState_GetDict(api.PyInterpreterState_Main());
-}
-
-std::string NamespaceKey(std::uint64_t build) {
-  return "probing " PROBING_VERSION " helpers " + std::to_string(build);
 }
 
 }  // namespace
@@ -33,24 +27,6 @@ void LeaveBehind(const PythonApi& api, PyObject* helpers) {
     api.Py_IncRef(streams);
   else if (api.PyDict_SetItemString(place, kKey, streams) != 0)
     api.PyErr_Clear();
-}
-
-void LeaveNamespace(const PythonApi& api, std::uint64_t build, PyObject* helpers) {
-  PyObject* place = Place(api);
-  if (place != nullptr && api.PyDict_SetItemString(place, NamespaceKey(build).c_str(), helpers) != 0) {
-    api.PyErr_Clear();
-  }
-}
-
-PyObject* TakeNamespace(const PythonApi& api, std::uint64_t build) {
-  const std::string key = NamespaceKey(build);
-  PyObject* place = Place(api);
-  PyObject* kept = place == nullptr ? nullptr : api.PyDict_GetItemString(place, key.c_str());
-  if (kept == nullptr || kept == api._Py_NoneStruct) return nullptr;
-  api.Py_IncRef(kept);
-  // Taken: who changes it has it alone.
-  if (api.PyDict_SetItemString(place, key.c_str(), api._Py_NoneStruct) != 0) api.PyErr_Clear();
-  return kept;
 }
 
 }  // namespace probing::pyapi

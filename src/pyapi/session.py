@@ -21,7 +21,10 @@ class MayEndTheJob(Refused):
 class Scope(dict):
     """The names that code sees: its own, then those of each mapping in `below`."""
 
+    was_made = False  # functions that the code defines keep it
+
     def __init__(self, *below):
+        Scope.was_made = True
         dict.__init__(self)
         self.below = below
 
@@ -287,13 +290,14 @@ def leave():
         names.pop(name, None)
 
 
-def rest():
-    """Before the probe goes: whether all this must wait for the next one, with nothing of the job's in it.
+of_namespace = own_classes
 
-    A job that collects gets it back by itself. One that never does would grow with every visit."""
-    del counts_kept[:]
-    globals().update(census_kept=[], birthplaces={}, looked_at=[])
-    return not (gc.isenabled() or sessions or undos or leaving)
+
+def own_classes():
+    """None when code that somebody typed, or a debugger, may have left something in the job that needs us."""
+    if Scope.was_made or undos or leaving:
+        return None
+    return of_namespace() + spare
 
 
 OUR_FUNCTIONS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import harness
 import pytest
 from harness import Cli, Target, version_of, wait_until
 
@@ -154,17 +155,35 @@ def test_many_at_once_all_get_their_own_answer(probing: Cli, busy: Target) -> No
 def test_a_job_that_never_collects_does_not_grow_by_being_visited(
     probing: Cli, target: StartTarget, python: str
 ) -> None:
-    """Classes of ours are given back only by Python's collector, and some jobs have switched it off."""
+    """Only Python's collector gives classes back, unless it is done for it; and some jobs have switched it off."""
     if version_of(python) < (3, 8):
-        pytest.skip("there is no place in this interpreter where they could wait for the next probe")
-    job = target("busy", python=python, PROBING_PYTHON_HOOKS="none")
+        pytest.skip("there is no place in this interpreter where streams could wait for the next probe")
+    job = target("busy", python=python)
     blocks = []
     for _ in range(6):
         probing("-t", job.pid, "inject").expect(0)
+        assert harness.rows(probing, "SELECT count(*) FROM python.threads", job.pid)
         code = "import gc, sys; gc.disable(); sys.getallocatedblocks()"
         blocks.append(int(probing("-t", job.pid, "eval", code).expect(0).stdout))
         probing("-t", job.pid, "eject").expect(0)
     assert blocks[-1] - blocks[2] < 300, blocks  # it were thousands each time
+
+
+def test_what_evaluated_code_leaves_in_the_job_works_when_the_probe_has_gone(
+    probing: Cli, target: StartTarget, python: str
+) -> None:
+    """Of a namespace that is given back at once nothing may be in use: functions keep the names they saw."""
+    job = target("busy", python=python)
+    leaves = "import sys\nlimit = 40\ndef answer():\n    return limit + 2\nsys.answer = answer"
+    asks = "import sys; sys.answer()"
+    for way in ([], ["--frame", 0]):
+        probing("-t", job.pid, "inject").expect(0)
+        probing("-t", job.pid, "eval", *way, leaves).expect(0)
+        probing("-t", job.pid, "eject").expect(0)
+        probing("-t", job.pid, "inject").expect(0)
+        assert probing("-t", job.pid, "eval", asks).expect(0).stdout == "42\n"
+        probing("-t", job.pid, "eject").expect(0)
+    job.expect_progress()
 
 
 def test_a_job_whose_main_thread_sleeps_is_left_without_a_trace(

@@ -149,7 +149,8 @@ def test_tensors_are_described_and_those_on_a_device_not_waited_for(
     python = ROOT / "build/torch-venv/bin/python"
     if not python.exists():
         pytest.skip("needs torch in build/torch-venv (1 GB)")
-    job = target("busy", python=str(python))
+    # Not a busy one: to import is to give the GIL away thousands of times, and to wait for it again.
+    job = target("sleep", python=str(python))
     probing("-t", job.pid, "inject").expect(0)
     lines = (
         "import torch",

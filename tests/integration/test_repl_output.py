@@ -127,6 +127,7 @@ def test_a_thread_that_was_started_outlives_the_probe(probing: Cli, target: Star
     wait_until(
         lambda: int(probing("-t", job.pid, "eval", "thread_loops").stdout) > loops[0], 10, "it goes on"
     )
+    job.expect_progress()  # which writes out what is buffered
     lines_of_job = output_of(job)
     assert "job thread" in lines_of_job
     assert "mine" not in lines_of_job
