@@ -87,6 +87,7 @@ def main() -> int:
         run("ruff format", [str(TOOLS / "ruff"), "format", "--check", "--quiet", "--diff", "."]),
         run("clang-format", [str(TOOLS / "clang-format"), "--dry-run", "--Werror", *cxx]),
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
+        run("check_embedded", [sys.executable, "tools/check_embedded.py"]),
         check_machine_names(),
         check_web_page(),
         check_web_types(),

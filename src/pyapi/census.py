@@ -10,10 +10,10 @@ import time
 
 MOST_KEPT = 16  # of the last looks
 MOST_LOOK = 0.5  # seconds: after one that takes longer there is no other
-MOST_ROWS = 100  # kinds of one look that have a row of their own
+MOST_CENSUS_ROWS = 100  # kinds of one look that have a row of their own
 MOST_KINDS = 5000  # that are kept of one look, those with most bytes
 MOST_BIRTHPLACES = 20000
-SHARE = 1 / 3.0  # of the bound
+CENSUS_SHARE = 1 / 3.0  # of the bound
 
 censuses = []  # the one that runs
 looked_at = []  # tensors, during a look; holders.py must not take it for one of the job's lists
@@ -25,7 +25,7 @@ birthplaces = {}  # address of a tensor's numbers → (shape, dtype, path of the
 class Census(object):
     def __init__(self, torch, every, max_overhead):
         self.torch, self.append = torch, table("python.tensor_census")
-        self.every, self.share = every, max(max_overhead * SHARE, 1e-5)
+        self.every, self.share = every, max(max_overhead * CENSUS_SHARE, 1e-5)
         self.traced = 0  # steps, in full
         self.next_at = 0.0
         self.counting = False  # a look follows at the end of this step
@@ -83,7 +83,7 @@ class Census(object):
         self.write(int(now * 1e9), step, largest, kinds.values())
 
     def write(self, now_ns, step, largest, sums):
-        own = largest[:MOST_ROWS]
+        own = largest[:MOST_CENSUS_ROWS]
         for kind, (count, size) in own:
             self.append(now_ns, step, *parts_of_kind(kind) + (count, size))
         if len(sums) > len(own):

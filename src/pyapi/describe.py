@@ -15,9 +15,7 @@ def own_classes():
     """Before we go: the classes that nobody will use any more (forget.h)."""
     known = globals().values()
     return tuple(
-        each
-        for each in known
-        if type(each) is type and each.__module__ == __name__ and each not in lasting
+        each for each in known if type(each) is type and each.__module__ == __name__ and each not in lasting
     )
 
 

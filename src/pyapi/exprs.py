@@ -10,19 +10,23 @@ import time
 
 MOST_WATCHED_FRAMES = 200
 MOST_VALUE = 1000  # characters
-MOST_ROWS = 500  # of python.variables in a second
-SHARE = 0.003  # of the time, for values at the ends of steps: where steps are very short not each has some
+MOST_VALUES = 500  # of python.variables in a second
+VALUES_SHARE = 0.005  # of the time, for values at the ends of steps; of very short ones not each has some
 MOST_TOOK = 0.0002  # seconds: what took longer was put aside by the system
 OPTIMIZED = 1  # of co_flags: a function, whose f_locals is a copy
 PLAIN = (int, float, bool, str, type(None))
 
 TOOLS = (4, 3)  # of sys.monitoring; the others have owners by custom
 
+MOST_DTYPES = 100
+
 expr_state = {}
+dtype_names = {}  # id → (dtype, its name)
 
 
 def value_cells(value):
-    """(text, number, kind, shape, dtype) without asking the value for more than it has at hand."""
+    """(text, number, kind, shape, dtype) without asking the value for more than it has at hand. All of this
+    is out of the caches when a step ends: what is looked up costs more than what is computed."""
     kind = type(value).__name__
     if isinstance(value, PLAIN):
         number = float(value) if isinstance(value, (int, float)) and abs(value) < 1e308 else None
@@ -38,10 +42,20 @@ def value_cells(value):
         if shape.count(1) == len(shape) and is_on_cpu(value):
             number = float(value.item())
         text = repr(number) if number is not None else kind + sizes
-        return text, number, kind, sizes, str(dtype).replace("torch.", "")
+        return text, number, kind, sizes, name_of_dtype(dtype)
     if isinstance(value, (list, tuple, dict, set)):
         return "%s of %d" % (kind, len(value)), None, kind, None, None
     return kind, None, kind, None, None
+
+
+def name_of_dtype(dtype):
+    known = dtype_names.get(id(dtype))
+    if known is not None:
+        return known[1]
+    name = str(dtype).replace("torch.", "")
+    if len(dtype_names) < MOST_DTYPES:
+        dtype_names[id(dtype)] = dtype, name
+    return name
 
 
 def is_on_cpu(value):
@@ -80,21 +94,22 @@ class Exprs(object):
         if second != self.second:
             self.second, self.written = second, 0
         self.written += count
-        return self.written <= MOST_ROWS
+        return self.written <= MOST_VALUES
 
     def on_step(self, step):
         self.steps += 1
         began = time.perf_counter()
         if began >= self.next_at:
             self.note_stack(sys._getframe(1), step)
-            self.next_at = began + min(time.perf_counter() - began, MOST_TOOK) / SHARE
+            self.next_at = began + min(time.perf_counter() - began, MOST_TOOK) / VALUES_SHARE
 
     def note_stack(self, frame, step):
+        places = self.places if self.lines else None
         for _ in range(MOST_WATCHED_FRAMES):
             if frame is None:
                 return
-            if self.places is not None:
-                self.places.on_frame(frame, step)
+            if places is not None:
+                places.on_frame(frame, step)
             name = frame.f_code.co_name
             if name in self.functions:
                 self.noted[name] = step
@@ -240,3 +255,4 @@ def stop_exprs():
     if "monitor" in expr_state:
         expr_state["monitor"].stop()
     expr_state.clear()
+    dtype_names.clear()

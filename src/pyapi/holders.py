@@ -10,7 +10,7 @@ import sys
 MOST_LINKS = 6
 MOST_OF_A_CROWD = 100  # objects of a kind that stand for all: each is compared with every reference there is
 looked_at = []  # census.py's own when there is one
-FUNCTION = 1  # of co_flags: local variables are copied when they are asked for
+OPTIMIZED = 1  # of co_flags: local variables are copied when they are asked for
 
 
 def is_ours(holder):
@@ -57,7 +57,7 @@ def name_in_frame(frame, wanted):
     finally:
         value = None
         # Before 3.13 this is a copy that the frame keeps, and with it what the variables were: exprs.py.
-        if frame.f_code.co_flags & FUNCTION and type(local) is dict and sys.getrefcount(local) == 3:
+        if frame.f_code.co_flags & OPTIMIZED and type(local) is dict and sys.getrefcount(local) == 3:
             local.clear()
 
 

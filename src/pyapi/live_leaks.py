@@ -17,7 +17,7 @@ counts_kept = []  # (time, None, {kind: (count, bytes)}), oldest first
 census_kept = []  # the same of steps, with their numbers instead of None; census.py's own when there is one
 
 
-def is_tensor(kind):
+def is_of_tensors(kind):
     return "\n" in kind
 
 
@@ -44,7 +44,7 @@ def grown(counts):
     for kind, last in later[-1].items():
         before = max(known.get(kind, none) for known in earlier)
         least = min(known.get(kind, none) for known in later)
-        if least[0] - before[0] >= (LEAST_TENSORS if is_tensor(kind) else LEAST_OBJECTS):
+        if least[0] - before[0] >= (LEAST_TENSORS if is_of_tensors(kind) else LEAST_OBJECTS):
             first = earlier[0].get(kind, none)
             found.append((kind,) + last + (last[0] - first[0], last[1] - first[1]))
     return found
@@ -60,7 +60,7 @@ def find_leaks():
     for leak in grown(steps) if by_steps else ():
         found.append((leak, steps[0][0], steps[-1][1] - steps[0][1]))
     for leak in grown(counts_kept):
-        if not (by_steps and is_tensor(leak[0])):
+        if not (by_steps and is_of_tensors(leak[0])):
             found.append((leak, counts_kept[0][0], None))
     found.sort(key=lambda one: (-one[0][4], -one[0][3], one[0][0]))
     return found[:MOST_LEAKS]
@@ -96,9 +96,9 @@ def made_by(members):
 def leaks_table(wanted):
     found = find_leaks()
     about_members = {"holder", "made_by", "module"} & set(wanted)
-    members = members_of([leak[0] for leak, _, _ in found if is_tensor(leak[0])]) if about_members else {}
+    members = members_of([leak[0] for leak, _, _ in found if is_of_tensors(leak[0])]) if about_members else {}
     for (kind, count, size, more, more_bytes), since, steps in found:
-        tensor = is_tensor(kind)
+        tensor = is_of_tensors(kind)
         name, shape, dtype, device = parts_of_kind(kind) if tensor else (kind, None, None, None)
         own = members.pop(kind, [])
         yield {

@@ -126,6 +126,8 @@ def test_who_holds_what_leaks(example: Callable[..., Example]) -> None:
     trains = ("-t", job.pids[0], "backtrace")
     wait_until(lambda: "Trainer.step" in job.probing(*trains).stdout, 150, "it trains")
     assert job.rows(0)[0]["rss_mb"] > 0
+    # The sources of a prompt share a namespace with those that look for leaks, and had names in common.
+    assert job.probing("-t", job.pids[0], "repl", stdin="6 * 7\n").expect(0).stdout == "42\n"
     leaks = job.rows(1)
     assert (leaks[0]["type"], leaks[0]["shape"], leaks[0]["made_by"]) == ("Tensor", "[]", "MseLossBackward0")
     assert leaks[0]["grown"] > 20
