@@ -155,7 +155,7 @@ def test_many_at_once_all_get_their_own_answer(probing: Cli, busy: Target) -> No
 def test_a_job_that_never_collects_does_not_grow_by_being_visited(
     probing: Cli, target: StartTarget, python: str
 ) -> None:
-    """Only Python's collector gives classes back, unless it is done for it; and some jobs have switched it off."""
+    """Only Python's collector gives classes back, unless it is done for it, and some jobs have none."""
     if version_of(python) < (3, 8):
         pytest.skip("there is no place in this interpreter where streams could wait for the next probe")
     job = target("busy", python=python)
