@@ -86,18 +86,17 @@ def capture_threads(instead):
     instead.put(("_thread",), "start_joinable_thread", start)
 
 
-class ImportsOfSubprocess(object):
+def imports_of_subprocess(instead, fork_exec):
     """Stands first in sys.meta_path and finds nothing: a subprocess module that evaluated code is the first
-    to import finds its C half as the others do."""
+    to import finds its C half as the others do. No class of ours: a thread of the job may have it in hand."""
+    threads = instead.threads
 
-    def __init__(self, instead, fork_exec):
-        self.instead = instead
-        self.fork_exec = fork_exec
-
-    def find_spec(self, name, path=None, target=None):
-        if name == "subprocess" and _thread.get_ident() in self.instead.threads:
+    def find_spec(name, path=None, target=None):
+        if name == "subprocess" and _thread.get_ident() in threads:
             __import__("_posixsubprocess")
-            self.instead.put(("_posixsubprocess",), "fork_exec", self.fork_exec)
+            instead.put(("_posixsubprocess",), "fork_exec", fork_exec)
+
+    return type(sys.implementation)(find_spec=alone(find_spec))
 
 
 def capture_processes(instead, streams, fds):
@@ -162,6 +161,6 @@ def capture_processes(instead, streams, fds):
     if "subprocess" in sys.modules:
         instead.put(("_posixsubprocess",), "fork_exec", fork_exec)
         return
-    finder = ImportsOfSubprocess(instead, fork_exec)
+    finder = imports_of_subprocess(instead, fork_exec)
     undos.append(lambda: finder in sys.meta_path and sys.meta_path.remove(finder))
     sys.meta_path.insert(0, finder)

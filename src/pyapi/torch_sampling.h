@@ -30,7 +30,8 @@ inline bool IsSampledStep(std::int64_t step, double rate, std::uint64_t thin = 1
 // them in one traced step, others in the next.
 class BackwardTurns {
  public:
-  static constexpr std::int64_t kShortNs = 500'000;
+  // Of one that takes longer, with its backward, being told is less than a quarter of a percent.
+  static constexpr std::int64_t kShortNs = 2'000'000;
 
   // Whether this call's is looked at in this step. Neighbours are together, which saves moments.
   bool Takes(std::int64_t duration_ns, std::int32_t index) {
@@ -47,8 +48,8 @@ class BackwardTurns {
   // A traced step is over.
   void StepTook(std::int64_t duration_ns) {
     constexpr std::int64_t kPriceNs = 6'000;  // measured: hanging it in, being called; caches are cold
-    constexpr std::int64_t kShare = 150;      // of the step
-    constexpr std::uint64_t kLeast = 4;
+    constexpr std::int64_t kShare = 400;      // of the step
+    constexpr std::uint64_t kLeast = 2;
     const bool costs_twice = 2 * watched_ > 3 * taken_;
     const auto affordable =
         static_cast<std::uint64_t>(duration_ns / kShare / kPriceNs / (costs_twice ? 2 : 1));

@@ -80,7 +80,7 @@ TEST(TorchSampling, ShortCallsTakeTurnsWhenThereAreMany) {
     for (int i = 0; i < calls; ++i) {
       if (turns.Takes(i == 50 ? BackwardTurns::kShortNs : 1'000, i)) found.push_back(i);
     }
-    turns.StepTook(5'500'000);
+    turns.StepTook(15'000'000);
     return found;
   };
   EXPECT_EQ(taken(4).size(), 4U);      // few: all of them, always
