@@ -15,15 +15,22 @@ folder=$(mktemp -d)
 trap 'rm -rf --one-file-system "$folder"' EXIT
 mkdir -m 1777 "$folder"/{tmp,var}
 export folder
+repository=$(cd "$(dirname "$0")/.." && pwd)
+export repository
 # Not exec: the first process of a namespace has to collect those that lost their parent.
 "${can[@]}" bash -euc '
   mkdir -p /run/netns
   mount -t tmpfs tmpfs /run/netns  # names of further namespaces that a test makes
+  if [[ $repository == /tmp/* ]]; then  # stays where it is
+    mkdir -p "$folder$repository"
+    mount --bind "$repository" "$folder$repository"
+  fi
   mount --bind "$folder/var" /var/tmp
-  mount --bind "$folder/tmp" /tmp
+  mount --rbind "$folder/tmp" /tmp
+  [[ $repository != /tmp/* ]] || cd "$repository"
   mount -t tmpfs -o mode=1777 tmpfs /dev/shm
   ip link set lo up
-  unset folder
+  unset folder repository
   status=0
   "$@" || status=$?
   exit $status
