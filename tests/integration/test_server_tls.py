@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,8 +166,9 @@ def test_everything_goes_through_it(encrypted: Encrypted) -> None:
 def test_broken_handshakes_hurt_nobody(encrypted: Encrypted, data: bytes) -> None:
     with socket.create_connection((encrypted.machine.here, encrypted.port), timeout=20) as connection:
         connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
-        read_all(connection)
+        with suppress(OSError):  # it may have hung up already
+            connection.shutdown(socket.SHUT_WR)
+            read_all(connection)
     assert encrypted.get("/api/v1/health").startswith(b"HTTP/1.1 200")
 
 
