@@ -88,7 +88,7 @@ def test_nothing_grows_while_a_job_is_looked_into_again_and_again(
     )
     last, last_daemon = Size.of(job.pid), Size.of(daemon)
     print(f"{rounds} rounds; the job: {first} → {last}; probingd: {first_daemon} → {last_daemon}")
-    # Classes of evaluations wait for the job's own collector: what is there after it shows what stays.
+    # Sizes go up and down with what the allocator keeps: the least ones show what stays.
     tenth = max(1, len(sizes) // 10)
     print(f"least of each tenth, in KB: {[min(sizes[i : i + tenth]) for i in range(0, len(sizes), tenth)]}")
 
