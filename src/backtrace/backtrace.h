@@ -16,6 +16,8 @@
 
 namespace probing::backtrace {
 
+class ThreadStatuses;
+
 struct ShownThread {
   cpython::Thread python;
   process::ThreadStatus kernel;
@@ -32,28 +34,39 @@ inline bool IsDead(const ShownThread& thread) {
 
 struct Picture {
   pid_t pid = 0;
+  bool task_tree = false;
   std::string remarks;  // lines for people, no part of the result
+  std::string signal;   // of a core file: what ended the process, if that is known
   cpython::Snapshot snapshot;
   std::vector<ShownThread> threads;
   std::vector<cpython::Task> other_tasks;  // of event loops that nobody runs, or of an unknown kind
 };
 
 const char* StateName(cpython::Task::State state);
+std::string TaskId(std::uint64_t id);  // as Python's id() in hexadecimal: "0x7f3457…"
 
 struct Selection {
   std::optional<pid_t> tid;  // only this thread
   bool all = false;          // also those that run no Python
 };
 bool IsShown(const ShownThread& thread, const Selection& selection);
-// Of a live process: those with Python first, as the snapshot has them, then all others.
-std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, const Selection& selection);
-
 struct Options {
   Selection selection;
   bool native = false;
-  bool stop = false;  // hold all threads meanwhile
+  bool lines = false;  // of native frames: REQUIRES: native
+  bool stop = false;   // hold all threads meanwhile
   bool locals = false;
+  bool task_tree = false;                   // tasks below those that wait for them
+  bool wait_channels = false;               // also where in the kernel a thread sleeps, which only JSON has
+  int depth = cpython::kDefaultValueDepth;  // levels of containers in a variable
 };
+
+// Options::depth of a text.
+Result<int> DepthOf(const std::string& text);
+
+// Of a live process: those with Python first, as the snapshot has them, then all others.
+std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, const Options& options,
+                                const ThreadStatuses& statuses);
 
 Result<Picture> ReadLive(pid_t pid, const Options& options);
 // `program` is the executable or a folder with all files; "" to take them from where they were.
@@ -63,7 +76,12 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
 Result<void> CheckShown(const Picture& picture, const Options& options);
 
 enum class Emphasis : std::uint8_t { kNone, kTerminal };
-std::string PictureToText(const Picture& picture, Emphasis emphasis);
+struct TextStyle {
+  Emphasis emphasis = Emphasis::kNone;
+  // Of the terminal that shows it. 0, in pipes and files: names of native functions stay whole.
+  std::size_t columns = 0;
+};
+std::string PictureToText(const Picture& picture, const TextStyle& style);
 std::string PictureToJson(const Picture& picture);
 
 }  // namespace probing::backtrace

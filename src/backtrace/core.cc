@@ -21,8 +21,8 @@ std::string WhatTheCoreLacks(const process::CoreFile& core) {
 Result<void> ReadPython(const std::string& path, const Options& options, process::CoreFile core,
                         Picture& picture) {
   const std::vector<pid_t> tids = core.tids;
-  auto snapshot =
-      cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids, {.locals = options.locals});
+  auto snapshot = cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids,
+                                    {.locals = options.locals, .depth_of_values = options.depth});
   if (snapshot.ok()) {
     picture.snapshot = std::move(*snapshot);
   } else if (options.native && snapshot.error().code == Code::kFailed) {
@@ -42,7 +42,7 @@ Result<void> ReadPython(const std::string& path, const Options& options, process
 }
 
 // Everything stands still for ever: each stack is read once, and if the two do not fit they never will.
-void AddNative(process::CoreFile core, Picture& picture) {
+void AddNative(process::CoreFile core, const Options& options, Picture& picture) {
   unwind::SymbolStore symbols;
   const auto find_file = [&core](const process::Mapping& mapping) {
     const auto found = core.found_files.find(mapping.path);
@@ -57,6 +57,7 @@ void AddNative(process::CoreFile core, Picture& picture) {
     }
     unwind::MixedReading reading;
     reading.native = unwinder.ReadDead(unwind::FromKernel(registers->second), {});
+    if (options.lines) unwinder.AddLines(reading.native);
     reading.python = thread.python;
     reading.stack = unwind::Merge(reading.native, reading.python);
     thread.mixed = std::move(reading);
@@ -70,6 +71,9 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
   ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, program));
   Picture picture;
   picture.pid = core.pid;
+  picture.signal = core.signal;
+  if (!core.signal.empty())
+    picture.remarks = "process " + std::to_string(core.pid) + " was " + core.signal + "\n";
   const std::string note = core.is_truncated ? "note: " + WhatTheCoreLacks(core) + "\n" : "";
   RETURN_IF_ERROR(ReadPython(path, options, std::move(core), picture));
   picture.remarks += note;
@@ -80,7 +84,7 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
   if (!options.native) return picture;
   // Opened again: the reader of Python has the first one.
   ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, program));
-  AddNative(std::move(again), picture);
+  AddNative(std::move(again), options, picture);
   return picture;
 }
 

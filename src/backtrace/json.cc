@@ -16,9 +16,14 @@ nlohmann::ordered_json FrameToJson(const cpython::Frame& frame) {
   one["frame_type"] = "Python";
   if (frame.locals) {
     one["locals"] = nlohmann::ordered_json::object();
-    for (const cpython::Local& local : *frame.locals) one["locals"][local.name] = local.text;
+    one["arguments"] = nlohmann::ordered_json::array();  // which of them are arguments
+    for (const cpython::Local& local : *frame.locals) {
+      one["locals"][local.name] = local.text;
+      if (local.is_argument) one["arguments"].push_back(local.name);
+    }
   }
   one["kind"] = "python";
+  if (frame.interpreter_id) one["interpreter"] = *frame.interpreter_id;
   return one;
 }
 
@@ -27,7 +32,13 @@ nlohmann::ordered_json TasksToJson(const std::vector<cpython::Task>& tasks) {
   for (const cpython::Task& task : tasks) {
     nlohmann::ordered_json frames = nlohmann::ordered_json::array();
     for (const cpython::Frame& frame : task.frames) frames.push_back(FrameToJson(frame));
-    all.push_back({{"name", task.name}, {"state", StateName(task.state)}, {"frames", std::move(frames)}});
+    nlohmann::ordered_json awaited_by = nlohmann::ordered_json::array();
+    for (const std::uint64_t id : task.awaited_by) awaited_by.push_back(TaskId(id));
+    all.push_back({{"id", TaskId(task.id)},
+                   {"name", OrNull(task.name)},
+                   {"state", StateName(task.state)},
+                   {"awaited_by", std::move(awaited_by)},
+                   {"frames", std::move(frames)}});
   }
   return all;
 }
@@ -43,13 +54,19 @@ nlohmann::ordered_json ToJson(const ShownThread& thread) {
   return {{"tid", thread.kernel.tid},
           {"name", OrNull(thread.kernel.name)},
           {"thread_name", OrNull(thread.python.python_name)},
-          {"state", IsDead(thread) ? OrNull("") : process::StateName(thread.kernel.state)},
+          {"state", OrNull(IsDead(thread) ? "" : process::StateText(thread.kernel.state))},
           {"syscall", OrNull(thread.kernel.syscall)},
           {"wait_channel", OrNull(thread.kernel.wait_channel)},
           {"has_python", thread.has_python},
           {"has_gil", thread.python.has_gil},
+          {"collecting_garbage", thread.python.is_collecting},
+          {"interpreter", thread.has_python ? nlohmann::ordered_json(thread.python.interpreter_id)
+                                            : nlohmann::ordered_json(nullptr)},
           {"torn", thread.python.torn},
           {"truncated", thread.python.truncated},
+          {"frames_left_out", thread.python.left_out},
+          {"left_out_before", thread.python.left_out > 0 ? nlohmann::ordered_json(thread.python.left_out_at)
+                                                         : nlohmann::ordered_json(nullptr)},
           {"merged", std::move(merged)},
           {"frames", std::move(frames)},
           {"tasks", TasksToJson(thread.tasks)}};
@@ -63,10 +80,19 @@ std::string PictureToJson(const Picture& picture) {
                                    {"python", snapshot.version.ToText()},
                                    {"free_threaded", snapshot.free_threaded},
                                    {"gil_holder", nullptr},
+                                   {"collecting_garbage", nullptr},
                                    {"threads", nlohmann::ordered_json::array()},
                                    {"tasks", TasksToJson(picture.other_tasks)},
-                                   {"task_count", snapshot.task_count}};
+                                   {"task_count", nullptr},
+                                   {"tasks_unknown", OrNull(snapshot.tasks_unknown)}};
+  if (snapshot.task_count) {
+    answer["task_count"] = *snapshot.task_count;
+  } else if (snapshot.tasks_unknown.empty()) {
+    answer["tasks_unknown"] = "not looked for: a core file, or no Python";
+  }
+  if (snapshot.is_collecting) answer["collecting_garbage"] = *snapshot.is_collecting;
   if (snapshot.gil_holder_tid) answer["gil_holder"] = *snapshot.gil_holder_tid;
+  if (!picture.signal.empty()) answer["signal"] = picture.signal;
   for (const ShownThread& thread : picture.threads) answer["threads"].push_back(ToJson(thread));
   // The kernel's thread names may be cut in the middle of a character.
   return answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

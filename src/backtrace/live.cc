@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "backtrace/backtrace.h"
+#include "backtrace/thread_statuses.h"
 #include "cpython/interpreter.h"
 #include "process/held_process.h"
 
@@ -12,7 +14,7 @@ constexpr int kHolds = 5;           // tries at a picture without a torn thread
 constexpr int kHoldLimitMs = 1000;  // for all threads to stand still
 
 // Reads the threads again, native frames and all. `interpreter` is null where there is no Python.
-Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
+Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter, const Options& options) {
   unwind::SymbolStore symbols;
   ASSIGN_OR_RETURN(auto unwinder, unwind::Unwinder::Attach(picture.pid, symbols));
   for (ShownThread& thread : picture.threads) {
@@ -23,8 +25,15 @@ Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter) {
     }
     thread.python.torn = reading->python.torn;
     thread.python.truncated = reading->python.truncated;
+    thread.python.left_out = 0;  // counts in the Python frames, which now are among others
+    if (options.lines) unwinder.AddLines(reading->native);
     thread.mixed = std::move(*reading);
   }
+  // A thread that entered several interpreters is one native stack, with the frames of all of them.
+  std::unordered_set<pid_t> shown;
+  std::erase_if(picture.threads, [&](const ShownThread& thread) {
+    return thread.mixed && thread.kernel.tid != 0 && !shown.insert(thread.kernel.tid).second;
+  });
   return {};
 }
 
@@ -42,25 +51,32 @@ void AddTasks(Picture& picture, const Selection& selection) {
 // Lets the process go, and says for how long it was held.
 std::string Release(process::HeldProcess& held) {
   const std::size_t count = held.thread_count();
+  const std::size_t asleep = held.asleep_count();
   const std::int64_t held_us = held.Release() / 1000;
-  if (count == 0) return "the target stands still already: nothing was held\n";
-  return "held " + std::to_string(count) + (count == 1 ? " thread" : " threads") + " for " +
-         std::to_string(held_us / 1000) + "." + std::to_string(held_us / 100 % 10) + " ms\n";
+  if (count + asleep == 0) return "the target stands still already: nothing was held\n";
+  const auto threads = [](std::size_t n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
+  if (count == 0) return "held no thread: " + threads(asleep) + " asleep\n";
+  return "held " + threads(count) + " for " + std::to_string(held_us / 1000) + "." +
+         std::to_string(held_us / 100 % 10) + " ms" +
+         (asleep == 0 ? "\n" : ", left " + threads(asleep) + " asleep\n");
 }
 
-// A thread may have been held just between two frames; the next time it is somewhere else.
+// A thread may have been held just between two frames, and one that was left asleep may have woken up; the
+// next time it is somewhere else.
 Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
                                    const cpython::ReadOptions& options, std::string& remarks) {
+  process::Sleepers sleepers;
   for (int tries_left = kHolds;; --tries_left) {
-    auto held = process::HeldProcess::Hold(pid, Deadline::AfterMs(kHoldLimitMs));
+    auto held = process::HeldProcess::Hold(pid, sleepers, Deadline::AfterMs(kHoldLimitMs));
     if (!held.ok()) {
       return Error{held.error().code, held.error().message, "without --stop nothing has to be held"};
     }
     auto snapshot = interpreter.Read(options);
+    const bool stood_still = held->StoodStill();
     remarks += Release(*held);
     const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
                                                    [](const cpython::Thread& thread) { return thread.torn; });
-    if (!torn || tries_left == 1) return snapshot;
+    if ((stood_still && !torn) || tries_left == 1) return snapshot;
   }
 }
 
@@ -69,6 +85,9 @@ Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
 Result<Picture> ReadLive(pid_t pid, const Options& options) {
   Picture picture;
   picture.pid = pid;
+  picture.task_tree = options.task_tree;
+  using Details = ThreadStatuses::Details;
+  ThreadStatuses statuses(pid, options.wait_channels ? Details::kAll : Details::kNoWaitChannel);
   auto interpreter = cpython::Interpreter::Attach(pid);
   if (!interpreter.ok()) {
     Error& error = interpreter.error();
@@ -78,17 +97,26 @@ Result<Picture> ReadLive(pid_t pid, const Options& options) {
       return std::move(error);
     }
     picture.remarks = "note: " + error.message + "; native frames only\n";
-    picture.threads = Select(pid, {}, {.tid = options.selection.tid, .all = true});
-    RETURN_IF_ERROR(AddNative(picture, nullptr));
+    Options all = options;
+    all.selection.all = true;
+    picture.threads = Select(pid, {}, all, statuses);
+    RETURN_IF_ERROR(AddNative(picture, nullptr, options));
     return picture;
   }
-  const cpython::ReadOptions how{
-      .attempts = kAttempts, .locals = options.locals, .share_cpu = !options.stop, .tasks = true};
+  const cpython::ReadOptions how{.attempts = kAttempts,
+                                 .locals = options.locals,
+                                 .depth_of_values = options.depth,
+                                 .share_cpu = !options.stop,
+                                 .kernel_names = false,
+                                 .tasks = true};
+  // Of threads that are held the kernel says only that.
+  if (!options.stop) statuses.ReadAside();
   ASSIGN_OR_RETURN(picture.snapshot,
                    options.stop ? ReadHeld(pid, *interpreter, how, picture.remarks) : interpreter->Read(how));
-  picture.threads = Select(pid, picture.snapshot, options.selection);
+  statuses.Finish();
+  picture.threads = Select(pid, picture.snapshot, options, statuses);
   AddTasks(picture, options.selection);
-  if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter));
+  if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter, options));
   return picture;
 }
 

@@ -9,8 +9,8 @@
 
 namespace probing::backtrace {
 
-// "    0x7f34574a65d8 pthread_cond_wait+0x1e8 (libc.so.6)". The name is cut where it would not fit
-// into the columns: those of C++ go on for pages. JSON has it whole.
+// "    0x7f34574a65d8 pthread_cond_wait+0x1e8 (libc.so.6)". A name that would not fit into the columns is
+// shortened (unwind::FitName): those of C++ go on for pages. 0 columns: whole. JSON has it whole.
 std::string FormatNativeFrame(const unwind::NativeFrame& frame, std::size_t columns);
 
 // All frames of a reading, and remarks where something is missing. Python frames look as ever:

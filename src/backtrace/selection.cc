@@ -1,6 +1,8 @@
-#include <algorithm>
+#include <unordered_set>
 
 #include "backtrace/backtrace.h"
+#include "backtrace/thread_statuses.h"
+#include "base/text.h"
 #include "process/status.h"
 
 namespace probing::backtrace {
@@ -10,21 +12,33 @@ bool IsShown(const ShownThread& thread, const Selection& selection) {
   return selection.all || !thread.python.frames.empty() || thread.python.torn || thread.python.has_gil;
 }
 
-std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, const Selection& selection) {
+std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, const Options& options,
+                                const ThreadStatuses& statuses) {
+  const Selection& selection = options.selection;
   std::vector<ShownThread> threads;
+  std::unordered_set<pid_t> known;
   for (const cpython::Thread& thread : snapshot.threads) {
-    auto kernel = process::ReadThreadStatus(pid, thread.tid);
-    threads.push_back({thread, kernel.ok() ? *kernel : process::ThreadStatus{thread.tid, thread.name}, true});
+    known.insert(thread.tid);
+    ShownThread shown{thread, {.tid = thread.tid, .name = thread.name}, true};
+    if (!IsShown(shown, selection)) continue;
+    if (auto kernel = statuses.Get(thread.tid); kernel.ok()) shown.kernel = std::move(*kernel);
+    threads.push_back(std::move(shown));
   }
+  if (!selection.all && !selection.tid) return threads;
   const auto tids = process::ListThreads(pid);
   for (const pid_t tid : tids.ok() ? *tids : std::vector<pid_t>{}) {
-    const bool known = std::any_of(threads.begin(), threads.end(),
-                                   [&](const ShownThread& thread) { return thread.kernel.tid == tid; });
-    auto kernel = known ? Result<process::ThreadStatus>(Error{}) : process::ReadThreadStatus(pid, tid);
-    if (kernel.ok()) threads.push_back({{}, *kernel, false});
+    if (known.contains(tid) || (selection.tid && *selection.tid != tid)) continue;
+    if (auto kernel = statuses.Get(tid); kernel.ok()) threads.push_back({{}, std::move(*kernel), false});
   }
-  std::erase_if(threads, [&](const ShownThread& thread) { return !IsShown(thread, selection); });
   return threads;
+}
+
+Result<int> DepthOf(const std::string& text) {
+  int depth = 0;
+  if (ParseNumber(text, depth) && depth >= 0 && depth <= cpython::kMaxValueDepth) return depth;
+  return Error{
+      Code::kUsage,
+      "depth is a number from 0 to " + std::to_string(cpython::kMaxValueDepth) + ", not '" + text + "'", ""};
 }
 
 Result<void> CheckShown(const Picture& picture, const Options& options) {

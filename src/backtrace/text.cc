@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <string_view>
 
 #include "backtrace/backtrace.h"
 #include "backtrace/native_frames.h"
+#include "backtrace/task_tree.h"
+#include "base/visible.h"
 
 namespace probing::backtrace {
 namespace {
@@ -28,45 +32,81 @@ std::string ShortenPath(const std::string& path, std::size_t columns) {
 }
 
 std::string FormatLocals(const cpython::Frame& frame) {
-  std::string text;
-  if (!frame.locals) return text;
-  for (const cpython::Local& local : *frame.locals)
-    text += "        " + local.name + " = " + local.text + "\n";
-  return text;
+  std::string arguments;
+  std::string locals;
+  if (!frame.locals) return "";
+  for (const cpython::Local& local : *frame.locals) {
+    (local.is_argument ? arguments : locals) +=
+        std::string(3 * kIndent, ' ') + Visible(local.name) + " = " + Visible(local.text) + "\n";
+  }
+  const std::string indent(2 * kIndent, ' ');
+  return (arguments.empty() ? "" : indent + "Arguments:\n" + arguments) +
+         (locals.empty() ? "" : indent + "Locals:\n" + locals);
 }
 
 std::string FormatFrameIndented(const cpython::Frame& frame, std::size_t indent) {
   const std::string line = frame.line == 0 ? "" : ":" + std::to_string(frame.line);
-  const std::size_t used = indent + Width(frame.function) + line.size() + std::string_view(" ()").size();
-  return std::string(indent, ' ') + frame.function + " (" +
-         ShortenPath(frame.file, used < kColumns ? kColumns - used : 0) + line + ")\n" + FormatLocals(frame);
+  const std::string function = Visible(frame.function);
+  const std::size_t used = indent + Width(function) + line.size() + std::string_view(" ()").size();
+  return std::string(indent, ' ') + function + " (" +
+         ShortenPath(Visible(frame.file), used < kColumns ? kColumns - used : 0) + line + ")\n" +
+         FormatLocals(frame);
 }
 
-std::string FormatFrame(const cpython::Frame& frame) { return FormatFrameIndented(frame, kIndent); }
+std::string FormatFrame(const cpython::Frame& frame) {
+  std::string text = FormatFrameIndented(frame, kIndent);
+  if (frame.interpreter_id) {
+    text.insert(text.find('\n'), " [interpreter " + std::to_string(*frame.interpreter_id) + "]");
+  }
+  return text;
+}
 
 // Below the frames of the thread that runs its event loop.
 std::string FormatTask(const cpython::Task& task) {
-  std::string text =
-      std::string(kIndent, ' ') + "Task \"" + task.name + "\" (" + StateName(task.state) + ")\n";
+  const std::string name = task.name.empty() ? TaskId(task.id) : "\"" + Visible(task.name) + "\"";
+  std::string text = std::string(kIndent, ' ') + "Task " + name + " (" + StateName(task.state) + ")\n";
   for (const cpython::Frame& frame : task.frames) text += FormatFrameIndented(frame, 2 * kIndent);
   return text;
 }
 
-std::string FormatThread(const ShownThread& thread, Emphasis emphasis) {
+std::string FormatTasks(const Picture& picture, const std::vector<cpython::Task>& tasks) {
+  if (picture.task_tree) return FormatTaskTree(tasks, kIndent);
+  std::string text;
+  for (const cpython::Task& task : tasks) text += FormatTask(task);
+  return text;
+}
+
+// "sleeping in epoll_wait, holds the GIL": what is known about it besides its frames.
+std::string DescribeThread(const Picture& picture, const ShownThread& thread) {
+  std::string text = IsDead(thread) ? "" : process::StateText(thread.kernel.state);
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  const bool waits = thread.kernel.state == 'S' || thread.kernel.state == 'D';
+  if (waits && !thread.kernel.syscall.empty()) text += " in " + thread.kernel.syscall;
+  if (thread.python.has_gil) add("holds the GIL");
+  if (thread.python.is_collecting) add("collecting garbage");
+  if (picture.snapshot.interpreter_count > 1 && thread.has_python && !thread.mixed) {
+    add("interpreter " + std::to_string(thread.python.interpreter_id));
+  }
+  return text;
+}
+
+std::string FormatThread(const Picture& picture, const ShownThread& thread, const TextStyle& style) {
   std::string text = "Thread " + std::to_string(thread.kernel.tid);
   // What the program calls it says more than what the kernel does, which often is only "python".
   const std::string& name =
       thread.python.python_name.empty() ? thread.kernel.name : thread.python.python_name;
-  if (!name.empty()) text += " \"" + name + "\"";
-  std::string state = IsDead(thread) ? "" : process::StateName(thread.kernel.state);
-  if (thread.kernel.state == 'S' && !thread.kernel.syscall.empty()) state += " in " + thread.kernel.syscall;
-  if (thread.python.has_gil) state += state.empty() ? "holds the GIL" : ", holds the GIL";
-  if (emphasis == Emphasis::kTerminal) text = "\x1b[1m" + text + "\x1b[0m";
+  if (!name.empty()) text += " \"" + Visible(name) + "\"";
+  const std::string state = DescribeThread(picture, thread);
+  if (style.emphasis == Emphasis::kTerminal) text = "\x1b[1m" + text + "\x1b[0m";
   text += (state.empty() ? "" : " (" + state + ")") + "\n";
-  std::string tasks;
-  for (const cpython::Task& task : thread.tasks) tasks += FormatTask(task);
-  if (thread.mixed) return text + FormatMixed(*thread.mixed, kColumns, FormatFrame) + tasks;
-  for (const cpython::Frame& frame : thread.python.frames) text += FormatFrame(frame);
+  const std::string tasks = FormatTasks(picture, thread.tasks);
+  if (thread.mixed) return text + FormatMixed(*thread.mixed, style.columns, FormatFrame) + tasks;
+  for (std::size_t i = 0; i < thread.python.frames.size(); ++i) {
+    if (thread.python.left_out > 0 && i == thread.python.left_out_at) {
+      text += "    (" + std::to_string(thread.python.left_out) + " frames left out)\n";
+    }
+    text += FormatFrame(thread.python.frames[i]);
+  }
   if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
     text += IsDead(thread) ? "    (its frames are not all in the core file)\n"
@@ -74,11 +114,17 @@ std::string FormatThread(const ShownThread& thread, Emphasis emphasis) {
   } else if (thread.python.frames.empty()) {
     text += thread.has_python ? "    (no Python frame)\n" : "    (not a Python thread)\n";
   }
-  if (thread.python.truncated) text += "    (and more)\n";
+  if (thread.python.truncated && thread.python.left_out == 0) text += "    (and more)\n";
   return text + tasks;
 }
 
 }  // namespace
+
+std::string TaskId(std::uint64_t id) {
+  std::array<char, 24> text;
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(id));
+  return text.data();
+}
 
 const char* StateName(cpython::Task::State state) {
   switch (state) {
@@ -92,17 +138,20 @@ const char* StateName(cpython::Task::State state) {
   return "?";
 }
 
-std::string PictureToText(const Picture& picture, Emphasis emphasis) {
+std::string PictureToText(const Picture& picture, const TextStyle& style) {
   std::string text;
   for (const ShownThread& thread : picture.threads)
-    text += (text.empty() ? "" : "\n") + FormatThread(thread, emphasis);
+    text += (text.empty() ? "" : "\n") + FormatThread(picture, thread, style);
   if (!picture.other_tasks.empty()) {
     text += "\nTasks of event loops without a thread\n";
-    for (const cpython::Task& task : picture.other_tasks) text += FormatTask(task);
+    text += FormatTasks(picture, picture.other_tasks);
   }
-  if (picture.snapshot.task_count > picture.snapshot.tasks.size()) {
-    text += "\n(and " + std::to_string(picture.snapshot.task_count - picture.snapshot.tasks.size()) +
-            " more tasks)\n";
+  const std::size_t tasks = picture.snapshot.tasks.size();
+  if (const auto count = picture.snapshot.task_count; count && *count > tasks) {
+    text += "\n(and " + std::to_string(*count - tasks) + " more tasks)\n";
+  }
+  if (!picture.snapshot.tasks_unknown.empty()) {
+    text += "\n(not all tasks of asyncio are known: " + picture.snapshot.tasks_unknown + ")\n";
   }
   return text;
 }

@@ -22,6 +22,7 @@ enum class Code : std::uint8_t {
   kNotFound = 4,    // no such target
   kTimeout = 5,     // did not finish in time
   kPartial = 6,     // some ranks did not answer
+  kMistake = 7,     // what was asked for is wrong (SQL): "failed" to clients, and HTTP 400 instead of 500
 };
 
 struct Error {

@@ -1,6 +1,7 @@
 #include "cli/daemon_client.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,10 @@ using net::HttpAnswer;
 constexpr std::int64_t kStartTimeoutMs = 3000;
 constexpr std::int64_t kAnswerTimeoutMs = 15000;
 constexpr std::int64_t kConnectTimeoutMs = 5000;
+// While an answer may take as long as it wants, the daemon is asked this often whether it is there, and has
+// to say so within this time.
+constexpr int kAliveEveryMs = 2000;
+constexpr std::int64_t kAliveTimeoutMs = 8000;
 
 constexpr std::size_t kMaxAnswerBytes = 4UL << 30;
 constexpr int kHttpOk = 200;
@@ -110,11 +115,35 @@ std::string HeadFor(const std::string& method, const std::string& path) {
          std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
 }
 
+// Waits for the beginning of an answer for as long as the daemon is alive: one that is stopped (SIGSTOP, a
+// debugger, a frozen cgroup) never answers.
+Result<void> WaitWhileAlive(const Channel& channel) {
+  pollfd ready{channel.fd(), POLLIN, 0};
+  while (true) {
+    const int n = poll(&ready, 1, kAliveEveryMs);
+    if (n > 0) return {};
+    if (n < 0 && errno != EINTR) return ErrnoError("wait for probingd");
+    if (n < 0) continue;
+    std::optional<ScopedFd> fd = ConnectOnce();
+    if (!fd) continue;  // it has ended, and the connection tells
+    Channel other(std::move(*fd));
+    RETURN_IF_ERROR(other.Write(net::WithBody(HeadFor("GET", std::string(wire::kHealthRoute)), "")));
+    const Result<HttpAnswer> alive =
+        net::ReadAnswer(other, Deadline::AfterMs(kAliveTimeoutMs), kMaxAnswerBytes);
+    if (alive.ok() || alive.error().code != Code::kTimeout) continue;
+    pollfd now{channel.fd(), POLLIN, 0};
+    if (poll(&now, 1, 0) > 0) return {};
+    return Error{Code::kTimeout, "probingd does not answer: it is stopped, or the machine is overloaded",
+                 "`kill -CONT` lets a stopped one go on; what was asked for may still happen then"};
+  }
+}
+
 Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const std::string& path,
                             const std::string& body, Patience patience) {
   RETURN_IF_ERROR(channel.Write(net::WithBody(HeadFor(method, path), body)));
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
+  if (patience == Patience::kEndless && !Remote()) RETURN_IF_ERROR(WaitWhileAlive(channel));
   return net::ReadAnswer(channel, deadline, kMaxAnswerBytes);
 }
 

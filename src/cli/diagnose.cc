@@ -22,6 +22,7 @@ Result<Json> Ask(const Invocation& invocation) {
     fields.emplace_back("patience", invocation.Get("--patience"));
   }
   if (!invocation.store.empty()) fields.emplace_back("store", invocation.store);
+  if (!invocation.directory.empty()) fields.emplace_back("directory", invocation.directory);
   const std::string query = UrlQuery(fields);
   // Every rule is a query with a time limit of its own; many processes take many of them long.
   return GetFromDaemon(std::string(wire::kDiagnoseRoute) + (query.empty() ? "" : "?" + query),
@@ -107,6 +108,7 @@ Command DiagnoseCommand() {
           .example = "probing diagnose --watch",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
+          .target_may_be_directory = true,
           .target_may_be_store = true,
           .all_is_fine = true,
           .options = {{"--class", "NAME", "only findings of this class, as in straggler"},

@@ -12,8 +12,12 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const std::string code,
                    SourceText(invocation, "eval", "code", "probing -t PID eval 'len(x)'"));
   Json request{{"target", *invocation.target}, {"code", code}};
-  for (const char* option : {"--thread", "--frame"}) {
+  for (const char* option : {"--thread", "--frame", "--at"}) {
     if (invocation.Has(option)) request[option + 2] = invocation.Get(option);
+  }
+  if (invocation.Has("--at") && invocation.Get("--at") != "step") {
+    return Error{Code::kUsage, "--at cannot be \"" + invocation.Get("--at") + "\"",
+                 "--at step runs the code at the end of an optimizer's step"};
   }
   if (invocation.Has("--timeout")) {
     ASSIGN_OR_RETURN(request["timeout"], invocation.GetNumber("--timeout", 0));
@@ -42,6 +46,8 @@ Command EvalCommand() {
                       {"--file", "FILE", "read the code from a file"},
                       {"--thread", "TID", "with the names of a frame of this thread (default: the main one)"},
                       {"--frame", "N", "which of its frames; 0, the default, is the innermost"},
+                      {"--at", "step",
+                       "at the end of a training step, which waits (probing.eval.step_hold at most)"},
                       {"--timeout", "SECONDS", "give up after this long (default: probing.eval.timeout)"},
                       {"--yes", "", "also what ends the job, as os._exit() does"},
                       {"--json", "", "print JSON"}},

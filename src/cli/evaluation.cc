@@ -13,6 +13,14 @@ void PrintHolder(const Json& holder) {
   }
 }
 
+void PrintRunning(const Json& running) {
+  PrintAside("Thread " + std::to_string(running.value("tid", 0)) + " still runs it, for " +
+             std::to_string(running.value("for_ms", 0) / 1000) + " s:\n");
+  for (const Json& frame : running.value("stack", Json::array())) {
+    PrintAside("    " + frame.get<std::string>() + "\n");
+  }
+}
+
 // The outcome as an exit code; anything but "it ran" is also said on stderr.
 int Conclude(const Json& answer) {
   const std::string outcome = answer.value("outcome", "");
@@ -26,6 +34,7 @@ int Conclude(const Json& answer) {
                           ? Error{Code::kFailed, "the target is busy with another evaluation", note}
                           : Error{Code::kFailed, "the evaluation was " + outcome, note};
   const int code = PrintError(error);
+  if (const auto running = answer.find("running"); running != answer.end()) PrintRunning(*running);
   if (const auto holder = answer.find("gil_holder"); holder != answer.end()) PrintHolder(*holder);
   return code;
 }

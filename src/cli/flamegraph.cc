@@ -13,6 +13,7 @@ Result<int> Run(const Invocation& invocation) {
     return Error{Code::kUsage, "a flame graph is a .svg or a .html file, not " + path,
                  "`probing record` writes other formats"};
   }
+  RETURN_IF_ERROR(CheckWritable(path));
   if (invocation.endpoint) {
     ASSIGN_OR_RETURN(const std::string drawn, RecordRemote(invocation, html ? "html" : "svg"));
     RETURN_IF_ERROR(WriteResult(path, drawn));

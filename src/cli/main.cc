@@ -5,9 +5,25 @@
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/remote.h"
+#include "process/status.h"
+#include "wire/message.h"
+#include "wire/rendezvous.h"
 
 namespace probing::cli {
 namespace {
+
+constexpr std::int64_t kStartMs = 5000;
+
+// A program that was started with PROBE_BG=0 begins when somebody asks about it, also with a command that
+// reads it from outside. No other process is woken up for that.
+void TellOfClient(pid_t pid) {
+  const Result<std::string> variable = process::StartupEnvironment(pid, "PROBE_BG");
+  if (!variable.ok() || *variable != "0") return;
+  const Result<process::Status> status = process::ReadStatus(pid);
+  if (!status.ok() || status->state == 'T') return;  // a stopped probe does not answer
+  const Result<ScopedFd> probe = wire::ConnectToProbe(pid, /*timeout_ms=*/0);
+  if (probe.ok()) (void)wire::Call(probe->get(), wire::Message::Request(1, "client"), kStartMs);
+}
 
 Result<int> Main(std::string_view program, std::vector<std::string> words) {
   // A wheel cannot carry a link: there `probe` is a script which says who it is (tools/stage.py).
@@ -21,7 +37,11 @@ Result<int> Main(std::string_view program, std::vector<std::string> words) {
     Print(*parsed.help + (parsed.help->ends_with('\n') ? "" : "\n"));
     return 0;
   }
-  if (parsed.invocation.endpoint) RETURN_IF_ERROR(ChooseRemote(*parsed.command, parsed.invocation));
+  if (parsed.invocation.endpoint) {
+    RETURN_IF_ERROR(ChooseRemote(*parsed.command, parsed.invocation));
+  } else if (parsed.invocation.target) {
+    TellOfClient(*parsed.invocation.target);
+  }
   return parsed.command->run(parsed.invocation);
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/visible.h"
 
 namespace probing::cli {
 namespace {
@@ -19,6 +20,11 @@ bool ColoursWanted(int fd) {
   const char* no_color = std::getenv("NO_COLOR");
   return isatty(fd) == 1 && (no_color == nullptr || *no_color == '\0') &&
          (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+// What comes from a target gives no orders to the user's terminal.
+void PrintTo(int fd, std::string_view text) {
+  (void)(isatty(fd) == 1 ? WriteAll(fd, TerminalSafe(text)) : WriteAll(fd, text));
 }
 
 std::string PaintedFor(int fd, std::string_view text, Colour colour) {
@@ -55,13 +61,17 @@ void AppendRow(std::string& out, const std::vector<std::string>& row,
 int PrintError(const Error& error) {
   std::string text = PaintedFor(STDERR_FILENO, "probing: ", Colour::kRed) + error.message + "\n";
   if (!error.hint.empty()) text += "  hint: " + error.hint + "\n";
-  (void)WriteAll(STDERR_FILENO, text);
+  PrintAside(text);
   return static_cast<int>(error.code);
 }
 
-void Print(std::string_view text) { (void)WriteAll(STDOUT_FILENO, text); }
+void Print(std::string_view text) { PrintTo(STDOUT_FILENO, text); }
 
-void PrintAside(std::string_view text) { (void)WriteAll(STDERR_FILENO, text); }
+void PrintAside(std::string_view text) { PrintTo(STDERR_FILENO, text); }
+
+void Draw(std::string_view orders) { (void)WriteAll(STDOUT_FILENO, orders); }
+
+void DrawAside(std::string_view orders) { (void)WriteAll(STDERR_FILENO, orders); }
 
 std::string Painted(std::string_view text, Colour colour) { return PaintedFor(STDOUT_FILENO, text, colour); }
 
@@ -85,11 +95,7 @@ std::string FormatRows(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string OneLine(std::string_view text, std::size_t max_bytes) {
-  std::string line;
-  for (const char c : text) {
-    const bool control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    if (!control || !line.ends_with(' ')) line += control ? ' ' : c;
-  }
+  std::string line = Visible(text);
   if (line.size() <= max_bytes) return line;
   std::size_t end = max_bytes;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character

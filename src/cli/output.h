@@ -13,8 +13,13 @@ namespace probing::cli {
 // `probing: cannot …` and `  hint: …` on stderr. Returns the exit code.
 int PrintError(const Error& error);
 
-// Writes to stdout as it is. A closed pipe is nobody's error.
+// Writes to stdout: as it is to files and pipes, by way of TerminalSafe() to a terminal. A closed pipe is
+// nobody's error.
 void Print(std::string_view text);
+
+// What this program draws itself, by orders to the terminal. REQUIRES: no text of a target is in it.
+void Draw(std::string_view orders);
+void DrawAside(std::string_view orders);
 
 // The same to stderr: progress and remarks, which are no result.
 void PrintAside(std::string_view text);
@@ -30,7 +35,7 @@ std::string FormatTable(const std::vector<std::string>& header,
 // The same without a header.
 std::string FormatRows(const std::vector<std::vector<std::string>>& rows);
 
-// A command line may hold anything: without line breaks, and cut when it is long.
+// A command line may hold anything: made visible, and cut when it is long.
 std::string OneLine(std::string_view text, std::size_t max_bytes);
 
 // "2026-11-15 22:17:42", local time.

@@ -39,7 +39,7 @@ Error UnknownCommand(const std::string& word) {
                           : "did you mean `probing " + std::string(nearest) + "`?"};
 }
 
-// "-d,--duration" is known as "--duration".
+// "-d,--duration" is known as "--duration". REQUIRES: an option, no argument such as "WHAT".
 std::string LongName(std::string_view name) { return std::string(name.substr(name.find("--"))); }
 
 Error UsageError(const CLI::ParseError& error, const Command* command,
@@ -48,7 +48,9 @@ Error UsageError(const CLI::ParseError& error, const Command* command,
   std::string hint = "see `probing " + help + "`";
   if (command != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::vector<std::string> names;
-    for (const Option& option : command->options) names.push_back(LongName(option.name));
+    for (const Option& option : command->options) {
+      if (option.name.starts_with('-')) names.push_back(LongName(option.name));
+    }
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     for (const std::string& word : words) {
       const bool known = std::find(names.begin(), names.end(), word) != names.end();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/visible.h"
 #include "cli/history_file.h"
 #include "cli/output.h"
 
@@ -103,7 +104,7 @@ Prompt::Prompt(Options options) : options_(std::move(options)) {
 
 Prompt::~Prompt() = default;
 
-void Prompt::Show(std::string_view bytes) { Print(bytes); }
+void Prompt::Show(std::string_view bytes) { Draw(bytes); }
 
 Prompt::Input Prompt::Read(const std::string& prompt, const std::string& more) {
   if (!interactive()) {
@@ -165,7 +166,7 @@ Prompt::Input Prompt::ReadKeys() {
       const std::string news = options_.idle();
       changed = !news.empty();
       if (changed) {
-        Show("\r\x1b[J" + news);
+        Show("\r\x1b[J" + TerminalSafe(news));
         editor_.ForgetScreen();
       }
     }
@@ -187,11 +188,12 @@ void Prompt::ShowCompletion(const Json& answer, const std::string& asked) {
   const std::size_t count = static_cast<std::size_t>(std::strtoul(words.front().c_str(), nullptr, 10));
   words.erase(words.begin());
   if (words.empty()) return Show("\a");
+  for (std::string& word : words) word = Visible(word);
   const std::string prefix = CommonPrefix(words);
   const std::string before = editor_.before_cursor();
   editor_.ReplaceBefore(count, prefix);
   if (words.size() > 1 && editor_.before_cursor() == before) {
-    Show(editor_.Render(TerminalWidth()) + "\r\n" + InColumns(words, TerminalWidth()));
+    Show(editor_.Render(TerminalWidth()) + "\r\n" + TerminalSafe(InColumns(words, TerminalWidth())));
     editor_.ForgetScreen();
   }
 }

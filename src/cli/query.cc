@@ -48,8 +48,8 @@ Result<int> Watch(const Invocation& invocation, const Question& question, double
   const bool terminal = isatty(STDOUT_FILENO) != 0 && !invocation.Has("--output");
   while (!Interrupted()) {
     ASSIGN_OR_RETURN(const std::string answer, Query(question));
-    const std::string clear = terminal ? "\x1b[H\x1b[2J" : "";
-    RETURN_IF_ERROR(Deliver(invocation, question, clear + answer));
+    if (terminal) Draw("\x1b[H\x1b[2J");
+    RETURN_IF_ERROR(Deliver(invocation, question, answer));
     const Deadline next = Deadline::AfterNs(static_cast<std::int64_t>(seconds * 1e9));
     while (!next.passed() && !Interrupted()) SleepUs(20'000);
   }

@@ -35,6 +35,7 @@ Result<int> Run(const Invocation& invocation) {
       FindFormat(invocation.Has("--format") ? invocation.Get("--format") : std::string(kFormats[0].name)));
   std::string path = invocation.Get("--output");
   if (path.empty()) path = "profile-" + std::to_string(*invocation.target) + std::string(format.suffix);
+  RETURN_IF_ERROR(CheckWritable(path));
   if (invocation.endpoint) {
     ASSIGN_OR_RETURN(const std::string recorded, RecordRemote(invocation, format.name));
     RETURN_IF_ERROR(WriteResult(path, recorded));

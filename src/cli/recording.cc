@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -35,7 +36,7 @@ class ProgressBar {
  public:
   explicit ProgressBar(double seconds) : seconds_(seconds), visible_(isatty(STDERR_FILENO) == 1) {}
   ~ProgressBar() {
-    if (visible_) PrintAside("\r\x1b[K");
+    if (visible_) DrawAside("\r\x1b[K");
   }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -51,7 +52,7 @@ class ProgressBar {
     line += Decimal(std::min(done, seconds_), 1) + "/" + Decimal(seconds_, 0) + " s, " +
             std::to_string(recorder.samples_taken()) + " samples";
     if (recorder.processes() > 1) line += " of " + std::to_string(recorder.processes()) + " processes";
-    PrintAside(line + "; ^C ends it");
+    DrawAside(line + "; ^C ends it");
   }
 
  private:
@@ -73,7 +74,7 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
                   double seconds) {
   const double recorded = static_cast<double>(MonotonicNs() - recorder.started_ns()) / 1e9;
   const std::string pid = std::to_string(*invocation.target);
-  if (recorder.processes() == 0) {
+  if (!recorder.is_going()) {
     const bool gone = !recorder.ended() || recorder.ended()->code == Code::kNotFound;
     PrintAside((gone ? "process " + pid + " ended" : recorder.ended()->message) + " after " +
                Decimal(recorded, 1) + " of " + Decimal(seconds, 1) +
@@ -83,9 +84,13 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
   }
   const flame::Losses& losses = recorder.profile().losses();
   if (losses.torn > 0) {
-    const char* also = invocation.Has("--native") ? ", or its thread could not be held in time" : "";
-    PrintAside(std::to_string(losses.torn) + " samples are left out: the stack changed while it was read" +
-               also + "\n");
+    // What they would have shown is not known: at worst all of it belongs to one function.
+    const double share = 100.0 * static_cast<double>(losses.torn) /
+                         static_cast<double>(losses.torn + recorder.samples_taken());
+    PrintAside(std::to_string(losses.torn) +
+               " samples are left out: the stack changed while it was read, and its "
+               "thread could not be held; shares may be off by up to " +
+               Decimal(share, 1) + " points\n");
   }
   if (losses.unmerged > 0) {
     PrintAside(std::to_string(losses.unmerged) +
@@ -117,7 +122,7 @@ std::vector<Option> RecordingOptions(std::vector<Option> more) {
       {"--native", "",
        "also native frames, and threads without Python; those that run are held for"
        " some microseconds each time"},
-      {"--subprocesses", "", "its children, too"},
+      {"--subprocesses", "", "its children, too; it needs no Python itself"},
   };
   options.insert(options.end(), more.begin(), more.end());
   return options;
@@ -201,6 +206,17 @@ Result<std::string> RecordRemote(const Invocation& invocation, std::string_view 
   ASSIGN_OR_RETURN(Bytes answer,
                    PostForBytes(std::string(wire::kFlamegraphRoute), request, Patience::kEndless));
   return std::move(answer.bytes);
+}
+
+Result<void> CheckWritable(const std::string& path) {
+  if (path == "-") return {};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return ErrnoError("write " + path, EISDIR);
+  if (access(path.c_str(), W_OK) == 0) return {};
+  if (errno != ENOENT) return ErrnoError("write " + path);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) return ErrnoError("write " + path);
+  return {};
 }
 
 Result<void> WriteResult(const std::string& path, std::string_view content) {

@@ -25,6 +25,9 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
 // The same for a target elsewhere: recorded and written in that format over there.
 Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format);
 
+// Says before a recording, not after it, that its result could not be written there.
+Result<void> CheckWritable(const std::string& path);
+
 // Writes a result to a file and prints its name; "-" is stdout.
 Result<void> WriteResult(const std::string& path, std::string_view content);
 

@@ -85,7 +85,8 @@ Result<std::string> ParseDirectory(std::string_view word) {
   if (stat(path, &info) != 0) return ErrnoError("look at the directory " + text);
   if (!S_ISDIR(info.st_mode))
     return Error{Code::kUsage, text + " is not a directory",
-                 "history is a directory (PROBING_DATA_DIR) with job=… in it"};
+                 "a directory has history (PROBING_DATA_DIR, with job=… in it) or Flight Recorder's files "
+                 "(_dump_RANK)"};
   return std::string(path);
 }
 

@@ -18,11 +18,11 @@ RawTerminal::RawTerminal() {
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
   changed_ = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
-  Print("\x1b[?2004h");
+  Draw("\x1b[?2004h");
 }
 
 RawTerminal::~RawTerminal() {
-  Print("\x1b[?2004l");
+  Draw("\x1b[?2004l");
   if (changed_) tcsetattr(STDIN_FILENO, TCSADRAIN, &saved_);
 }
 

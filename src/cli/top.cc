@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/recording.h"
@@ -33,11 +34,11 @@ class Screen {
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     keys_ = true;
-    Print("\x1b[?1049h\x1b[?25l");
+    Draw("\x1b[?1049h\x1b[?25l");
   }
   ~Screen() {
     if (!keys_) return;
-    Print("\x1b[?25h\x1b[?1049l");
+    Draw("\x1b[?25h\x1b[?1049l");
     tcsetattr(STDIN_FILENO, TCSANOW, &before_);
   }
   Screen(const Screen&) = delete;
@@ -88,7 +89,7 @@ std::string Format(const Seen& seen, const flame::View& view, std::size_t max_ro
   const double all =
       static_cast<double>(seen.to_ns - seen.from_ns) / static_cast<double>(profile.period_ns());
 
-  std::string text = view.title + "\nGIL " + Percent(ranking.with_gil, all) + ", on CPU " +
+  std::string text = Visible(view.title) + "\nGIL " + Percent(ranking.with_gil, all) + ", on CPU " +
                      Percent(ranking.on_cpu, all) + ", " + std::to_string(ranking.threads) + " threads, " +
                      std::to_string(seen.samples_taken) + " samples";
   const flame::Losses& losses = profile.losses();
@@ -106,8 +107,9 @@ std::string Format(const Seen& seen, const flame::View& view, std::size_t max_ro
 }
 
 // For a person: the whole screen, painted anew.
-std::string Repainted(const std::string& text) {
-  return "\x1b[H\x1b[2J" + text + "\n" + Painted("q quits", Colour::kDim);
+void Repaint(const std::string& text) {
+  Draw("\x1b[H\x1b[2J");
+  Print(text + "\n" + Painted("q quits", Colour::kDim));
 }
 
 Error Ended(pid_t pid, const observe::Recorder& recorder) {
@@ -129,10 +131,10 @@ Result<int> RunLive(observe::Recorder& recorder, const flame::View& view, pid_t 
   {
     const Screen screen;
     while (SampleForAWhile(recorder, &screen)) {
-      Print(Repainted(Format(LatelySeen(recorder), view, Screen::Rows())));
+      Repaint(Format(LatelySeen(recorder), view, Screen::Rows()));
     }
   }
-  if (recorder.processes() == 0) return Ended(pid, recorder);
+  if (!recorder.is_going()) return Ended(pid, recorder);
   return 0;
 }
 
@@ -140,7 +142,7 @@ Result<int> RunTimes(observe::Recorder& recorder, const flame::View& view, pid_t
   for (int i = 0; i < times; ++i) {
     const bool whole = SampleForAWhile(recorder, nullptr);
     Print((i > 0 ? "\n" : "") + Format(LatelySeen(recorder), view, kRowsWithoutTerminal));
-    if (recorder.processes() == 0) return Ended(pid, recorder);
+    if (!recorder.is_going()) return Ended(pid, recorder);
     if (!whole) break;
   }
   return 0;
@@ -155,7 +157,7 @@ Result<int> RunElsewhere(const Invocation& invocation, const flame::View& view, 
     ASSIGN_OR_RETURN(const RemoteProfile taken, TakeRemoteProfile(invocation, 1, hz));
     const Seen seen{taken.profile, 0, kRefreshNs, taken.samples_taken};
     if (screen != nullptr) {
-      Print(Repainted(Format(seen, view, Screen::Rows())));
+      Repaint(Format(seen, view, Screen::Rows()));
     } else {
       Print((i > 0 ? "\n" : "") + Format(seen, view, kRowsWithoutTerminal));
     }
@@ -198,7 +200,7 @@ Command TopCommand() {
                       {"--idle", "", "also threads that wait"},
                       {"--lines", "", "tell the lines of a function apart"},
                       {"--native", "", "also native functions, and threads without Python"},
-                      {"--subprocesses", "", "its children, too"},
+                      {"--subprocesses", "", "its children, too; it needs no Python itself"},
                       {"--once", "", "one table of one second; also what happens without a terminal"},
                       {"-n,--number", "N", "that many tables, one after the other"}},
           .run = Run};

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "cpython/array_numbers.h"
 #include "cpython/block.h"
 
 namespace probing::cpython {
@@ -13,6 +14,7 @@ using process::Memory;
 using process::RemoteAddress;
 
 constexpr std::int64_t kMaxDimensions = 64;
+constexpr std::size_t kMaxTypeName = 64;
 
 // NPY_TYPES: part of numpy's ABI, the same in 1 and 2.
 constexpr std::array<const char*, 24> kNumpyTypes = {
@@ -100,6 +102,8 @@ struct TensorFields {
   std::uint8_t has_device;
 };
 constexpr std::int64_t kMaxInline = 5;
+constexpr std::uint64_t kStorage = 16;  // in a c10::TensorImpl: a pointer
+constexpr std::uint8_t kCpu = 0;
 
 bool HasElements(const std::vector<std::int64_t>& shape, std::int64_t elements) {
   std::int64_t product = 1;
@@ -109,7 +113,36 @@ bool HasElements(const std::vector<std::int64_t>& shape, std::int64_t elements) 
   return product == elements;
 }
 
-Result<std::string> DescribeFields(const Memory& memory, RemoteAddress at, const std::string& class_name) {
+Result<std::string> ReadNumber(const Memory& memory, RemoteAddress at, const NumberType& type) {
+  std::array<std::byte, kMaxNumberBytes> bytes{};
+  RETURN_IF_ERROR(memory.Read(at, std::span(bytes).first(type.size_bytes)));
+  return type.format(bytes.data());
+}
+
+// Types that repr() does not name, because they are what numbers of Python become.
+bool IsDefaultType(std::string_view name, std::string_view number) {
+  return name == number || name == "bool" || name == "int64" || name == "complex64";
+}
+
+// c10::StorageImpl: vtable, counts, the data, what frees it and how, its device, the size.
+Result<std::string> ReadElement(const Memory& memory, RemoteAddress storage, const TensorFields& fields) {
+  const NumberType* type = FindNumberType(kTorchTypes[fields.type]);
+  if (type == nullptr || fields.device != kCpu || !storage) return Unknown();
+  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, storage, 56));
+  const RemoteAddress data = block.GetPointer(16);
+  const auto offset = static_cast<std::uint64_t>(fields.storage_offset);
+  const auto size = block.Get<std::uint64_t>(48);
+  if (!data || block.Get<std::uint8_t>(40) != kCpu || size < type->size_bytes ||
+      offset > size / type->size_bytes - 1)
+    return Unknown();
+  ASSIGN_OR_RETURN(std::string text, ReadNumber(memory, data + offset * type->size_bytes, *type));
+  if (!IsDefaultType(type->name, "float32")) text += ", dtype=torch." + std::string(type->name);
+  return text;
+}
+
+// `tensor` is where it begins, `at` where its fields are.
+Result<std::string> DescribeFields(const Memory& memory, RemoteAddress tensor, RemoteAddress at,
+                                   const std::string& class_name) {
   ASSIGN_OR_RETURN(const auto fields, memory.ReadValue(at.As<TensorFields>()));
   const RemoteAddress sizes{fields.dimensions <= kMaxInline
                                 ? at.address + offsetof(TensorFields, sizes_and_strides)
@@ -118,6 +151,11 @@ Result<std::string> DescribeFields(const Memory& memory, RemoteAddress at, const
   if (!HasElements(shape, fields.elements) || fields.has_device != 1 || fields.device >= kDevices.size() ||
       fields.type >= kTorchTypes.size() || fields.device_index < -1 || fields.storage_offset < 0) {
     return Unknown();
+  }
+  if (shape.empty()) {
+    const auto storage = memory.ReadValue((tensor + kStorage).As<RemoteAddress>());
+    const auto number = storage.ok() ? ReadElement(memory, *storage, fields) : Result<std::string>(Unknown());
+    if (number.ok()) return (class_name == "Tensor" ? "tensor" : class_name) + "(" + *number + ")";
   }
   std::string text = class_name + ShapeText(shape) + " " + kTorchTypes[fields.type] + " ";
   text += kDevices[fields.device];
@@ -136,8 +174,35 @@ Result<std::string> DescribeArray(const Memory& memory, const ObjectLayout& layo
   ASSIGN_OR_RETURN(const auto number,
                    memory.ReadValue((array.GetPointer(40) + layout.value + 12).As<std::int32_t>()));
   const bool known = number >= 0 && number < static_cast<std::int32_t>(kNumpyTypes.size());
-  return class_name + ShapeText(shape) + " " +
-         (known ? kNumpyTypes[static_cast<std::size_t>(number)] : "of its own type");
+  const std::string name = known ? kNumpyTypes[static_cast<std::size_t>(number)] : "of its own type";
+  const NumberType* type = FindNumberType(name);
+  if (shape.empty() && type != nullptr) {
+    ASSIGN_OR_RETURN(std::string text, ReadNumber(memory, array.GetPointer(0), *type));
+    if (!IsDefaultType(type->name, "float64")) text += ", dtype=" + name;
+    return (class_name == "ndarray" ? "array" : class_name) + "(" + text + ")";
+  }
+  return class_name + ShapeText(shape) + " " + name;
+}
+
+Result<std::string> DescribeScalar(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
+                                   const std::string& type) {
+  const std::string name = type.substr(type.rfind('.') + 1);
+  if (name == "datetime64" || name == "timedelta64") {
+    // the count, the unit, how many of it
+    ASSIGN_OR_RETURN(const Block block, Block::Read(memory, object + layout.value, 16));
+    const auto format = name == "datetime64" ? FormatDatetime64 : FormatTimedelta64;
+    std::string text =
+        format(block.Get<std::int64_t>(0), block.Get<std::int32_t>(8), block.Get<std::int32_t>(12));
+    if (text.empty()) return Unknown();
+    return text;
+  }
+  const NumberType* number = FindNumberType(name);
+  if (number == nullptr) return Unknown();
+  // Aligned as C does it: a long double starts at 16 bytes, which the head of an object has.
+  ASSIGN_OR_RETURN(const std::string text, ReadNumber(memory, object + layout.value, *number));
+  if (number->name == "bool") return "np." + text + "_";
+  const bool quoted = number->name == "longdouble" || number->name == "clongdouble";
+  return "np." + std::string(number->name) + (quoted ? "('" + text + "')" : "(" + text + ")");
 }
 
 Result<std::string> DescribeTensor(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
@@ -153,10 +218,30 @@ Result<std::string> DescribeTensor(const Memory& memory, const ObjectLayout& lay
     if (!head.ok()) continue;
     for (const std::uint32_t back : {48U, 56U}) {
       if ((head->Get<std::uint64_t>(back) & ~std::uint64_t{1}) != object.address) continue;
-      return DescribeFields(memory, tensor + back + 8, class_name);
+      return DescribeFields(memory, tensor, tensor + back + 8, class_name);
     }
   }
   return Unknown();
+}
+
+Result<std::string> DescribeTorchType(const Memory& memory, const ObjectLayout& layout,
+                                      RemoteAddress object) {
+  // The number, then the name as an array of characters.
+  ASSIGN_OR_RETURN(const std::string name, memory.ReadCString(object + layout.value + 1, kMaxTypeName));
+  for (const char* known : kTorchTypes) {
+    if (name == known) return "torch." + name;
+  }
+  return Unknown();
+}
+
+Result<std::string> DescribeTorchDevice(const Memory& memory, const ObjectLayout& layout,
+                                        RemoteAddress object) {
+  ASSIGN_OR_RETURN(const auto fields,
+                   memory.ReadValue((object + layout.value).As<std::array<std::uint8_t, 2>>()));
+  const auto index = static_cast<std::int8_t>(fields[1]);
+  if (fields[0] >= kDevices.size() || index < -1) return Unknown();
+  return std::string("device(type='") + kDevices[fields[0]] + "'" +
+         (index >= 0 ? ", index=" + std::to_string(index) : "") + ")";
 }
 
 }  // namespace probing::cpython

@@ -1,4 +1,5 @@
-// Arrays of numpy and tensors of torch: shape, type of elements and device, read from outside.
+// Arrays and scalars of numpy and tensors of torch, read from outside: shape, type of elements and device,
+// and the value of what is a single number in the memory of the process.
 //
 // Their layouts are not Python's, and torch's changes between releases. So nothing is believed that
 // does not prove itself: a tensor points back to its Python object, and its sizes have to multiply to the
@@ -11,12 +12,26 @@
 
 namespace probing::cpython {
 
-// "ndarray(3, 4) float32"; `class_name` is "ndarray" or that of a class made of it.
+// "ndarray(3, 4) float32"; `class_name` is "ndarray" or that of a class made of it. One without dimensions is
+// "array(1.5, dtype=float32)", as repr() has it.
 Result<std::string> DescribeArray(const process::Memory& memory, const ObjectLayout& layout,
                                   process::RemoteAddress object, const std::string& class_name);
 
-// "Tensor(3, 4) bfloat16 cuda:0"; `class_name` is "Tensor", "Parameter"…. Knows the layouts of torch 2.
+// "np.float32(0.5)", as numpy 2 writes it. `type` is the name of the class: "numpy.float32".
+Result<std::string> DescribeScalar(const process::Memory& memory, const ObjectLayout& layout,
+                                   process::RemoteAddress object, const std::string& type);
+
+// "Tensor(3, 4) bfloat16 cuda:0"; `class_name` is "Tensor", "Parameter"…. One without dimensions in the
+// memory of the process is "tensor(0.25)" or "tensor(0.25, dtype=torch.float64)". Knows the layouts of
+// torch 2.
 Result<std::string> DescribeTensor(const process::Memory& memory, const ObjectLayout& layout,
                                    process::RemoteAddress object, const std::string& class_name);
+
+// "torch.float32"
+Result<std::string> DescribeTorchType(const process::Memory& memory, const ObjectLayout& layout,
+                                      process::RemoteAddress object);
+// "device(type='cuda', index=0)"
+Result<std::string> DescribeTorchDevice(const process::Memory& memory, const ObjectLayout& layout,
+                                        process::RemoteAddress object);
 
 }  // namespace probing::cpython

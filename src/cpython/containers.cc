@@ -14,6 +14,9 @@ using process::RemoteAddress;
 constexpr std::size_t kMaxScanned = 256;
 constexpr std::size_t kMaxSlots = 1 << 16;  // of a set, for many items
 constexpr std::uint32_t kWord = 8;
+constexpr std::size_t kMaxOrdered = 4096;    // entries of an OrderedDict among which the first ones are found
+constexpr std::uint32_t kOrderedFirst = 32;  // PyODictObject: a dict, the first node, the last one…
+constexpr std::int64_t kDequeBlockItems = 64;
 
 Result<std::vector<std::uint64_t>> ReadWords(const Memory& memory, RemoteAddress from, std::uint64_t count) {
   std::vector<std::uint64_t> words(count);
@@ -96,6 +99,55 @@ Result<DictItems> ReadDict(const Memory& memory, const ObjectLayout& layout, Rem
                                                head.GetPointer(3 * kWord), max_items));
   result.total = total;
   return result;
+}
+
+Result<DictItems> ReadOrderedDict(const Memory& memory, const ObjectLayout& layout, RemoteAddress dict,
+                                  std::size_t max_items) {
+  ASSIGN_OR_RETURN(DictItems all, ReadDict(memory, layout, dict, kMaxOrdered));
+  DictItems ordered;
+  ordered.total = all.total;
+  // A list of nodes {key, hash, next, previous}. A subclass in Python may leave it empty.
+  ASSIGN_OR_RETURN(auto node, memory.ReadValue((dict + layout.value + kOrderedFirst).As<RemoteAddress>()));
+  while (node && ordered.items.size() < max_items) {
+    ASSIGN_OR_RETURN(const Block fields, Block::Read(memory, node, 3 * kWord));
+    const RemoteAddress key = fields.GetPointer(0);
+    const auto found = std::find_if(all.items.begin(), all.items.end(),
+                                    [key](const auto& item) { return item.first == key; });
+    if (found == all.items.end()) break;
+    ordered.items.push_back(*found);
+    node = fields.GetPointer(2 * kWord);
+  }
+  if (ordered.items.size() >= std::min<std::uint64_t>(max_items, all.total)) return ordered;
+  if (all.items.size() > max_items) all.items.resize(max_items);  // by age, then
+  return all;
+}
+
+Result<Deque> ReadDeque(const Memory& memory, const ObjectLayout& layout, RemoteAddress at,
+                        std::size_t max_items) {
+  // size, leftmost block, rightmost block, index in the leftmost, in the rightmost, state, maxlen
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, at + layout.value, 7 * kWord));
+  const auto size = head.Get<std::int64_t>(0);
+  auto index = head.Get<std::int64_t>(3 * kWord);
+  if (size < 0 || index < 0 || index > kDequeBlockItems)
+    return Error{Code::kFailed, "not a deque, or it changed", ""};
+  Deque deque;
+  deque.items.total = static_cast<std::uint64_t>(size);
+  deque.max_length = head.Get<std::int64_t>(6 * kWord);
+  // A block: the one before, 64 items, the next one.
+  RemoteAddress block = head.GetPointer(kWord);
+  auto left = static_cast<std::int64_t>(std::min<std::uint64_t>(deque.items.total, max_items));
+  while (left > 0) {
+    const std::int64_t here = std::min(left, kDequeBlockItems - index);
+    ASSIGN_OR_RETURN(const auto words,
+                     ReadWords(memory, block + kWord * static_cast<std::uint64_t>(1 + index),
+                               static_cast<std::uint64_t>(here)));
+    for (const std::uint64_t word : words) deque.items.items.push_back({word});
+    left -= here;
+    index = 0;
+    if (left == 0) break;
+    ASSIGN_OR_RETURN(block, memory.ReadValue((block + kWord * (1 + kDequeBlockItems)).As<RemoteAddress>()));
+  }
+  return deque;
 }
 
 Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, RemoteAddress keys_at,

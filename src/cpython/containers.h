@@ -1,4 +1,4 @@
-// What lists, tuples, dicts and sets contain, as addresses of objects. All input is untrusted.
+// What lists, tuples, dicts, sets and deques contain, as addresses of objects. All input is untrusted.
 #pragma once
 
 #include <utility>
@@ -29,7 +29,18 @@ struct DictItems {
 Result<DictItems> ReadDict(const process::Memory& memory, const ObjectLayout& layout,
                            process::RemoteAddress dict, std::size_t max_items);
 
-// The same of a table of keys and, where they are not in that table, of an array of values.
+// An OrderedDict, in its own order: move_to_end() changes that, and not the order of the dict below.
+Result<DictItems> ReadOrderedDict(const process::Memory& memory, const ObjectLayout& layout,
+                                  process::RemoteAddress dict, std::size_t max_items);
+
+struct Deque {
+  Items items;
+  std::int64_t max_length = -1;  // -1: any
+};
+Result<Deque> ReadDeque(const process::Memory& memory, const ObjectLayout& layout,
+                        process::RemoteAddress deque, std::size_t max_items);
+
+// The same as ReadDict() of a table of keys and, where they are not in that table, of an array of values.
 Result<DictItems> ReadItems(const process::Memory& memory, const ObjectLayout& layout,
                             process::RemoteAddress keys, process::RemoteAddress values,
                             std::size_t max_items);

@@ -37,6 +37,10 @@ struct UnicodeObject {
   std::uint64_t size, state, length, asciiobject_size;
 };
 
+struct GcState {
+  std::uint64_t size, collecting;
+};
+
 struct Table313 {
   Head head;
   RuntimeState runtime;
@@ -56,6 +60,7 @@ struct Table313 {
   std::array<std::uint64_t, 4 + 3 + 3 + 3 + 2 + 3> type_tuple_list_dict_float_long;
   BytesObject bytes;
   UnicodeObject unicode;
+  GcState gc;
 };
 
 struct Table314 {
@@ -78,10 +83,14 @@ struct Table314 {
   std::array<std::uint64_t, 4 + 3 + 3 + 4 + 3 + 2 + 3> type_tuple_list_set_dict_float_long;
   BytesObject bytes;
   UnicodeObject unicode;
+  GcState gc;
 };
 
 // What precedes the bytecode in a code object: `int _co_firsttraceable; void* co_extra;`.
 constexpr std::uint64_t kFirstTraceableBeforeEnd = 16;
+// `int co_flags, co_argcount, co_posonlyargcount, co_kwonlyargcount;`
+constexpr std::uint64_t kFlagsBeforeCount = 4;
+constexpr std::uint64_t kKeywordsAfterCount = 8;
 // PyCompactUnicodeObject adds `utf8_length` and `utf8` to PyASCIIObject.
 constexpr std::uint64_t kCompactExtra = 16;
 
@@ -96,7 +105,8 @@ template <typename Table>
 bool IsPlausible(const Table& t) {
   return AllBelow(kMaxStateOffset,
                   {t.runtime.interpreters_head, t.interp.next, t.interp.threads_head, t.interp.modules,
-                   t.interp.gil.ceval_gil, t.interp.gil.gil, t.interp.gil.locked, t.interp.gil.holder}) &&
+                   t.interp.id, t.interp.gc, t.gc.collecting, t.interp.gil.ceval_gil, t.interp.gil.gil,
+                   t.interp.gil.locked, t.interp.gil.holder}) &&
          AllBelow(kMaxObjectOffset, {t.thread.next,
                                      t.thread.interp,
                                      t.thread.current_frame,
@@ -114,6 +124,7 @@ bool IsPlausible(const Table& t) {
                                      t.code.qualname,
                                      t.code.linetable,
                                      t.code.firstlineno,
+                                     t.code.argcount,
                                      t.code.bytecode,
                                      t.object.type,
                                      t.bytes.ob_size,
@@ -122,8 +133,8 @@ bool IsPlausible(const Table& t) {
                                      t.unicode.length,
                                      t.unicode.asciiobject_size,
                                      t.interp.gil.enabled_in_gil}) &&
-         t.code.bytecode >= kFirstTraceableBeforeEnd && t.interp.gil.locked >= t.interp.gil.gil &&
-         t.interp.gil.holder >= t.interp.gil.gil &&
+         t.code.bytecode >= kFirstTraceableBeforeEnd && t.code.argcount >= kFlagsBeforeCount &&
+         t.interp.gil.locked >= t.interp.gil.gil && t.interp.gil.holder >= t.interp.gil.gil &&
          AllBelow(kMaxObjectOffset,
                   {t.interp.gil.locked - t.interp.gil.gil, t.interp.gil.holder - t.interp.gil.gil});
 }
@@ -135,8 +146,12 @@ Offsets Convert(const Table& t) {
   Offsets o;
   o.free_threaded = t.head.free_threaded != 0;
   o.runtime.interpreters_head = Narrow(t.runtime.interpreters_head);
-  o.interpreter = {Narrow(t.interp.next), Narrow(t.interp.threads_head), Narrow(t.interp.gil.ceval_gil),
-                   Narrow(t.interp.modules)};
+  o.interpreter = {.next = Narrow(t.interp.next),
+                   .threads_head = Narrow(t.interp.threads_head),
+                   .gil = Narrow(t.interp.gil.ceval_gil),
+                   .modules = Narrow(t.interp.modules),
+                   .id = Narrow(t.interp.id),
+                   .collecting = Narrow(t.interp.gc + t.gc.collecting)};
   o.gil.last_holder = Narrow(t.interp.gil.holder - t.interp.gil.gil);
   o.gil.locked = Narrow(t.interp.gil.locked - t.interp.gil.gil);
   if (o.free_threaded) o.gil.enabled = Narrow(t.interp.gil.enabled_in_gil);
@@ -159,6 +174,9 @@ Offsets Convert(const Table& t) {
   o.code.bytecode = Narrow(t.code.bytecode);
   o.code.local_names = Narrow(t.code.localsplusnames);
   o.code.local_kinds = Narrow(t.code.localspluskinds);
+  o.code.argument_count = Narrow(t.code.argcount);
+  o.code.keyword_count = Narrow(t.code.argcount + kKeywordsAfterCount);
+  o.code.flags = Narrow(t.code.argcount - kFlagsBeforeCount);
   o.object_type = Narrow(t.object.type);
   o.bytes = {Narrow(t.bytes.ob_size), Narrow(t.bytes.ob_sval)};
   o.unicode.length = Narrow(t.unicode.length);

@@ -1,11 +1,13 @@
 #include "cpython/frame_chain.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "cpython/block.h"
+#include "process/page_cache.h"
 
 namespace probing::cpython {
 namespace {
@@ -17,6 +19,9 @@ constexpr std::uint64_t kTagBits = 7;          // 3.14 marks borrowed references
 constexpr std::uint8_t kOwnedByGenerator = 1;  // enum _frameowner, the same since 3.11
 // Frames closer than this are read as one piece: it is faster, and leaves no time between them.
 constexpr std::uint64_t kMaxGapBytes = 1024;
+// Of a stack that is too deep: who called it says more than one more frame of a recursion.
+constexpr std::size_t kOutermostKept = 64;
+constexpr std::size_t kMaxWalked = 1 << 17;  // to find the outermost frames
 
 Error Changed(const char* what) {
   return {Code::kFailed, std::string("the stack changed while it was read: ") + what, ""};
@@ -79,44 +84,94 @@ Result<ChainPlaces> FrameChainReader::Walk(RemoteAddress thread, std::size_t max
                                            const ChainPlaces& likely) const {
   ASSIGN_OR_RETURN(const Head head, ReadHead(thread));
   std::unordered_map<std::uint64_t, RemoteAddress> previous_of;
-  if (auto guess = ReadFrames(likely.frames, {}, {}); guess.ok()) {
+  if (auto guess = ReadEach(likely.frames); guess.ok()) {
     for (const RawFrame& frame : *guess) previous_of.emplace(frame.address.address, frame.previous);
   }
   ChainPlaces places;
   places.record = head.record;
+  places.max_depth = max_depth;
+  const std::size_t outermost = std::min(kOutermostKept, max_depth / 2);
+  std::deque<Step> last;  // those behind the innermost ones
+  const process::PageCache pages(*memory_);
   std::unordered_set<std::uint64_t> seen;
   for (RemoteAddress at = head.innermost; at;) {
-    if (places.frames.size() >= max_depth) {
-      places.truncated = true;
-      break;
-    }
     if (!seen.insert(at.address).second) return Changed("frames in a circle");
+    if (seen.size() > std::max(kMaxWalked, max_depth)) {
+      places.truncated = true;
+      return places;
+    }
+    const auto known = previous_of.find(at.address);
+    if (places.frames.size() >= max_depth - outermost) {
+      ASSIGN_OR_RETURN(const Step step, ReadStep(pages, at));
+      last.push_back(step);
+      if (last.size() > outermost) {
+        places.gap = places.frames.size();
+        if (!last.front().is_internal) ++places.left_out;
+        last.pop_front();
+      }
+      at = step.previous;
+      continue;
+    }
     places.frames.push_back(at);
-    if (const auto known = previous_of.find(at.address); known != previous_of.end()) {
+    if (known != previous_of.end()) {
       at = known->second;
     } else {
       ASSIGN_OR_RETURN(at, memory_->ReadValue((at + offsets_.frame.previous).As<RemoteAddress>()));
     }
   }
+  for (const Step& step : last) places.frames.push_back(step.address);
   return places;
 }
 
+Result<FrameChainReader::Step> FrameChainReader::ReadStep(const Memory& memory, RemoteAddress frame) const {
+  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, frame, frame_bytes_));
+  const RawFrame raw = Decode(offsets_, frame, block.view());
+  return Step{frame, raw.previous, raw.is_internal};
+}
+
 Result<std::vector<RawFrame>> FrameChainReader::Sweep(RemoteAddress thread, const ChainPlaces& places) const {
-  const Head expected{places.record, places.frames.empty() ? RemoteAddress{} : places.frames.front()};
-  Head before = expected;
-  Head after = expected;
-  const auto pieces_of = [&](Head& head) -> std::vector<Memory::Piece> {
-    if (offsets_.thread.c_frame == kAbsent) return {PieceOf(thread + offsets_.thread.frame, head.innermost)};
-    std::vector<Memory::Piece> pieces{PieceOf(thread + offsets_.thread.c_frame, head.record)};
-    if (places.record) pieces.push_back(PieceOf(places.record + offsets_.c_frame_current, head.innermost));
-    return pieces;
+  ASSIGN_OR_RETURN(PreparedSweep sweep, Prepare(thread, places));
+  std::vector<Memory::Piece> pieces;
+  AddPieces(sweep, pieces);
+  RETURN_IF_ERROR(memory_->ReadPieces(pieces));
+  return Finish(sweep);
+}
+
+Result<FrameChainReader::PreparedSweep> FrameChainReader::Prepare(RemoteAddress thread,
+                                                                  const ChainPlaces& places) const {
+  PreparedSweep sweep;
+  sweep.thread = thread;
+  sweep.places = &places;
+  sweep.expected = {places.record, places.frames.empty() ? RemoteAddress{} : places.frames.front()};
+  sweep.before = sweep.expected;
+  sweep.after = sweep.expected;
+  ASSIGN_OR_RETURN(sweep.frames, FrameBytes::Plan(places.frames, frame_bytes_));
+  return sweep;
+}
+
+void FrameChainReader::AddPieces(PreparedSweep& sweep, std::vector<Memory::Piece>& pieces) const {
+  const auto add_head = [&](Head& head) {
+    if (offsets_.thread.c_frame == kAbsent) {
+      pieces.push_back(PieceOf(sweep.thread + offsets_.thread.frame, head.innermost));
+      return;
+    }
+    pieces.push_back(PieceOf(sweep.thread + offsets_.thread.c_frame, head.record));
+    if (!sweep.places->record) return;
+    pieces.push_back(PieceOf(sweep.places->record + offsets_.c_frame_current, head.innermost));
   };
-  ASSIGN_OR_RETURN(auto frames, ReadFrames(places.frames, pieces_of(before), pieces_of(after)));
-  if (before != expected || after != expected) return Changed("innermost frame");
+  add_head(sweep.before);
+  sweep.frames.AddPieces(pieces);
+  add_head(sweep.after);
+}
+
+Result<std::vector<RawFrame>> FrameChainReader::Finish(const PreparedSweep& sweep) const {
+  if (sweep.before != sweep.expected || sweep.after != sweep.expected) return Changed("innermost frame");
+  std::vector<RawFrame> frames = DecodeAll(sweep.places->frames, sweep.frames);
   for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
+    if (sweep.places->gap != 0 && i + 1 == sweep.places->gap) continue;
     if (frames[i].previous != frames[i + 1].address) return Changed("order of frames");
   }
-  RETURN_IF_ERROR(CheckWhole(frames, places.truncated));
+  RETURN_IF_ERROR(CheckWhole(frames, sweep.places->truncated));
   return frames;
 }
 
@@ -134,50 +189,55 @@ Result<void> FrameChainReader::CheckWhole(const std::vector<RawFrame>& frames, b
   return {};
 }
 
-Result<std::vector<RawFrame>> FrameChainReader::ReadFrames(const std::vector<RemoteAddress>& addresses,
-                                                           std::vector<Memory::Piece> before,
-                                                           const std::vector<Memory::Piece>& after) const {
+Result<std::vector<RawFrame>> FrameChainReader::ReadEach(const std::vector<RemoteAddress>& addresses) const {
+  ASSIGN_OR_RETURN(FrameBytes bytes, FrameBytes::Plan(addresses, frame_bytes_));
+  std::vector<Memory::Piece> pieces;
+  bytes.AddPieces(pieces);
+  RETURN_IF_ERROR(memory_->ReadPieces(pieces));
+  return DecodeAll(addresses, bytes);
+}
+
+std::vector<RawFrame> FrameChainReader::DecodeAll(const std::vector<RemoteAddress>& addresses,
+                                                  const FrameBytes& bytes) const {
+  std::vector<RawFrame> frames;
+  frames.reserve(addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    frames.push_back(Decode(offsets_, addresses[i], BlockView(bytes.Of(i))));
+  }
+  return frames;
+}
+
+Result<FrameBytes> FrameBytes::Plan(const std::vector<RemoteAddress>& addresses, std::size_t frame_bytes) {
   std::vector<std::uint32_t> order(addresses.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](auto a, auto b) { return addresses[a] < addresses[b]; });
 
-  struct Range {
-    std::uint64_t start, end;
-    std::size_t at;  // in `bytes`
-  };
-  std::vector<Range> ranges;
-  std::vector<std::uint32_t> range_of(addresses.size());
+  FrameBytes plan;
+  plan.frame_bytes_ = frame_bytes;
+  plan.places_.resize(addresses.size());
   std::size_t total = 0;
   for (const std::uint32_t index : order) {
     const std::uint64_t start = addresses[index].address;
-    if (start > UINT64_MAX - frame_bytes_) return Changed("a frame beyond all memory");
-    const std::uint64_t end = start + frame_bytes_;
-    if (ranges.empty() || start > ranges.back().end + kMaxGapBytes) {
-      ranges.push_back({start, end, total});
-      total += frame_bytes_;
+    if (start > UINT64_MAX - frame_bytes) return Changed("a frame beyond all memory");
+    const std::uint64_t end = start + frame_bytes;
+    if (plan.ranges_.empty() || start > plan.ranges_.back().end + kMaxGapBytes) {
+      plan.ranges_.push_back({start, end, total});
+      total += frame_bytes;
     } else {
-      total += end - std::min(ranges.back().end, end);
-      ranges.back().end = std::max(ranges.back().end, end);
+      Range& last = plan.ranges_.back();
+      total += end - std::min(last.end, end);
+      last.end = std::max(last.end, end);
     }
-    range_of[index] = static_cast<std::uint32_t>(ranges.size() - 1);
+    plan.places_[index] = plan.ranges_.back().at + (start - plan.ranges_.back().start);
   }
+  plan.bytes_.resize(total);
+  return plan;
+}
 
-  std::vector<std::byte> bytes(total);
-  std::vector<Memory::Piece> pieces = std::move(before);
-  for (const Range& range : ranges) {
-    pieces.push_back({{range.start}, std::span(bytes).subspan(range.at, range.end - range.start)});
+void FrameBytes::AddPieces(std::vector<Memory::Piece>& pieces) {
+  for (const Range& range : ranges_) {
+    pieces.push_back({{range.start}, std::span(bytes_).subspan(range.at, range.end - range.start)});
   }
-  pieces.insert(pieces.end(), after.begin(), after.end());
-  RETURN_IF_ERROR(memory_->ReadPieces(pieces));
-
-  std::vector<RawFrame> frames;
-  frames.reserve(addresses.size());
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const Range& range = ranges[range_of[i]];
-    const std::size_t at = range.at + (addresses[i].address - range.start);
-    frames.push_back(Decode(offsets_, addresses[i], BlockView(std::span(bytes).subspan(at, frame_bytes_))));
-  }
-  return frames;
 }
 
 }  // namespace probing::cpython

@@ -20,18 +20,36 @@ constexpr int kStillAttempts = 8;
 constexpr int kSharedAttempts = 30;
 // Readings after a change in which names are looked for, as long as some are missing.
 constexpr int kLooksForNames = 3;
-constexpr int kFirstWithTasks = 12;
+constexpr std::size_t kManyThreads = 3;
 
 std::string KernelName(pid_t pid, pid_t tid) {
-  if (tid == 0) return "";
+  if (pid == 0 || tid == 0) return "";
   auto name = ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/comm");
   if (!name.ok()) return "";
   while (!name->empty() && name->back() == '\n') name->pop_back();
   return std::move(*name);
 }
 
+// What uids and gids show as that have no number in this user namespace (/proc/sys/kernel/overflowuid).
+constexpr uid_t kUnmappedUid = 65534;
+
+Error HasEnded(const process::Status& status) {
+  const std::string parent = std::to_string(status.parent);
+  return {Code::kNotFound,
+          "process " + std::to_string(status.pid) +
+              " has ended (zombie): its memory is gone, only its parent " + parent +
+              " has not asked for the exit status",
+          "`probing -t " + parent + " backtrace` shows what the parent does instead"};
+}
+
 Error WithProcess(Error error, pid_t pid) {
   error.message = "process " + std::to_string(pid) + ": " + error.message;
+  const auto status = process::ReadStatus(pid);
+  if (error.code == Code::kPermission && status.ok() && status->effective_uid == kUnmappedUid) {
+    error.message += "; its user has no number in this user namespace";
+    error.hint = "run probing where the container was started from: outside, as root";
+    return error;
+  }
   if (error.code == Code::kPermission && error.hint.empty()) {
     error.hint = "run as the owner of the process or as root; `probing doctor` tells more";
   }
@@ -44,7 +62,8 @@ Interpreter::Interpreter(std::unique_ptr<const process::Memory> memory, Location
     : pid_(pid), memory_(std::move(memory)), location_(std::move(location)), stacks_(*memory_, location_) {}
 
 Result<Interpreter> Interpreter::Attach(pid_t pid) {
-  RETURN_IF_ERROR(process::ReadStatus(pid));
+  ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
+  if (status.ended()) return HasEnded(status);
   auto maps = process::Maps::Read(pid);
   if (!maps.ok()) return WithProcess(std::move(maps.error()), pid);
   auto memory = std::make_unique<process::ProcessMemory>(pid);
@@ -69,24 +88,34 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   if (!same) RETURN_IF_ERROR(UpdateThreads());
   if (options.changes == Changes::kAll || !same) UpdatePythonNames();
   Snapshot snapshot;
-  snapshot.threads.reserve(identities_.size());
+  if (options.only == 0) snapshot.threads.reserve(identities_.size());
   snapshot.version = location_.version;
   snapshot.free_threaded = location_.offsets.free_threaded;
-  if (options.locals) stacks_.BeginLocals();
+  snapshot.interpreter_count = last_states_.size();
+  if (options.locals) stacks_.BeginLocals(options.depth_of_values);
   std::size_t index = 0;
-  for (int number = 0; const InterpreterState& interpreter : last_states_) {
+  for (const InterpreterState& interpreter : last_states_) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
-    for (const ThreadState& state : interpreter.threads) {
+    const auto collecting = IsCollecting(*memory_, location_, interpreter);
+    if (collecting) snapshot.is_collecting = *collecting || snapshot.is_collecting.value_or(false);
+    std::vector<Stack> waiting = ReadWaiting(interpreter, options);
+    for (std::size_t i = 0; i < interpreter.threads.size(); ++i) {
+      const ThreadState& state = interpreter.threads[i];
       const Identity& identity = identities_[index++];
+      if (options.only != 0 && identity.tid != options.only) continue;
       Thread thread;
       thread.tid = identity.tid;
-      thread.name = identity.name;
+      if (options.kernel_names) thread.name = NameOf(identities_[index - 1]);
       thread.python_name = identity.python_name;
       thread.has_gil = gil_holder == state.address;
-      thread.interpreter = number;
+      thread.interpreter_id = interpreter.id;
+      thread.is_collecting = thread.has_gil && collecting.value_or(false);
       thread.skipped = options.skip && options.skip(thread);
       if (!thread.skipped) {
-        Stack stack = ReadStack(identity, options);
+        const bool have = i < waiting.size() && !waiting[i].torn;
+        Stack stack = have             ? std::move(waiting[i])
+                      : options.steady ? ReadSteadily(identity, thread, options)
+                                       : ReadStack(identity, options);
         if (options.locals) {
           stacks_.AddLocals(state.address, options.max_depth, options.attempts, stack);
         }
@@ -94,11 +123,12 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
         thread.loops = std::move(stack.loops);
         thread.torn = stack.torn;
         thread.truncated = stack.truncated;
+        thread.left_out = stack.left_out;
+        thread.left_out_at = stack.left_out_at;
       }
       if (thread.has_gil && !snapshot.gil_holder_tid) snapshot.gil_holder_tid = thread.tid;
       snapshot.threads.push_back(std::move(thread));
     }
-    ++number;
   }
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), [&](const Thread& a, const Thread& b) {
     return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
@@ -108,14 +138,18 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
 }
 
 void Interpreter::AddTasks(Snapshot& snapshot) {
-  if (location_.version.minor < kFirstWithTasks) return;
   const Result<process::Maps> maps =
       pid_ != 0 ? process::Maps::Read(pid_) : Result<process::Maps>(process::Maps::Of({}));
-  if (!maps.ok()) return;
+  if (!maps.ok()) {
+    snapshot.tasks_unknown = maps.error().message;
+    return;
+  }
+  snapshot.task_count = 0;
   TaskReader reader(*memory_, location_, *maps, stacks_);
   for (const InterpreterState& interpreter : last_states_) {
     TaskReader::Found found = reader.Read(interpreter);
-    snapshot.task_count += found.count;
+    if (!found.unknown.empty()) snapshot.tasks_unknown = found.unknown;
+    *snapshot.task_count += found.count;
     for (TaskReader::FoundTask& one : found.tasks) {
       const auto runs = std::find_if(identities_.begin(), identities_.end(), [&](const Identity& identity) {
         return one.pthread != 0 && identity.state.pthread == one.pthread;
@@ -124,10 +158,20 @@ void Interpreter::AddTasks(Snapshot& snapshot) {
       snapshot.tasks.push_back(std::move(one.task));
     }
   }
+  if (!snapshot.tasks_unknown.empty()) snapshot.task_count.reset();
   std::stable_sort(snapshot.tasks.begin(), snapshot.tasks.end(), [](const Task& a, const Task& b) {
     // By name, so that Task-10 comes after Task-9.
     return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
   });
+}
+
+std::vector<Stack> Interpreter::ReadWaiting(const InterpreterState& interpreter, const ReadOptions& options) {
+  // Variables are to be read right after the frames they belong to.
+  const bool is_simple = options.only == 0 && !options.locals && !options.steady && !options.skip;
+  if (!is_simple || interpreter.threads.size() < kManyThreads) return {};
+  std::vector<RemoteAddress> threads;
+  for (const ThreadState& state : interpreter.threads) threads.push_back(state.address);
+  return stacks_.ReadMany(threads, {.max_depth = options.max_depth, .must_stand_still = options.share_cpu});
 }
 
 Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& options) {
@@ -141,6 +185,23 @@ Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& option
   stack = stacks_.Read(thread, {.max_depth = options.max_depth, .attempts = kSharedAttempts, .cpu = &cpu});
   if (!stack.torn || cpu.CanEver()) return stack;
   return stacks_.Read(thread, patient);
+}
+
+Stack Interpreter::ReadSteadily(const Identity& identity, const Thread& thread, const ReadOptions& options) {
+  const StackOptions once{.max_depth = options.max_depth, .attempts = 1, .keep_doubtful = true};
+  Stack stack;
+  stack.torn = true;
+  options.steady(thread, [&] {
+    stack = stacks_.Read(identity.state.address, once);
+    if (stack.torn) return Reading::kTorn;
+    return stack.doubtful ? Reading::kDoubtful : Reading::kRight;
+  });
+  return stack;
+}
+
+const std::string& Interpreter::NameOf(Identity& identity) const {
+  if (!identity.name) identity.name = KernelName(pid_, identity.tid);
+  return *identity.name;
 }
 
 Result<void> Interpreter::UpdateThreads() {
@@ -168,8 +229,7 @@ Result<void> Interpreter::UpdateThreads() {
     alive.push_back(states[i].address);
     const Identity* same = find(states[i]);
     const bool is_same = same != nullptr && (ids.empty() || ids[i] == same->tid);
-    identities.push_back(
-        is_same ? *same : Identity{states[i], ids[i], pid_ != 0 ? KernelName(pid_, ids[i]) : "", ""});
+    identities.push_back(is_same ? *same : Identity{states[i], ids[i], std::nullopt, ""});
   }
   stacks_.Keep(alive);
   identities_ = std::move(identities);

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,20 +23,35 @@
 
 namespace probing::cpython {
 
+// What one attempt to read a stack gave.
+enum class Reading : std::uint8_t {
+  kRight,
+  kDoubtful,  // consistent, but a moment between two calls looks like this, too
+  kTorn,      // the stack changed meanwhile
+};
+
 struct ReadOptions {
-  std::size_t max_depth = 4096;  // innermost frames kept
-  int attempts = 20;             // per thread, before it is called torn
-  bool locals = false;           // also the variables of each frame, as short texts
+  std::size_t max_depth = 4096;              // frames kept: the innermost, and the outermost 64
+  int attempts = 20;                         // per thread, before it is called torn
+  bool locals = false;                       // also the variables of each frame, as short texts...
+  int depth_of_values = kDefaultValueDepth;  // ...with so many levels of containers
   // A thread that runs too fast to be read is looked at from its own CPU, which it has to share for
   // some ten microseconds meanwhile (process/shared_cpu.h). For those who ask once, not for samplers:
   // it may take some milliseconds until it is our turn there.
   bool share_cpu = false;
-  bool tasks = false;  // also the tasks of asyncio, since Python 3.12
+  bool kernel_names = true;  // false: Thread::name stays empty, which saves a file of /proc per thread
+  bool tasks = false;        // also the tasks of asyncio
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
   Changes changes = Changes::kAll;
+  pid_t only = 0;  // this thread alone; 0: all
   // Asked just before a thread's stack would be read (everything else is known by then); true
   // leaves it out. For those who read again and again, and know that a thread has not run since.
   std::function<bool(const Thread& thread)> skip;
+  // Reads a thread's stack by calling `read` once or several times, with the thread held in between if need
+  // be; the last reading counts. For samplers, which must not prefer moments at which a stack is easy to
+  // read. Each call makes one attempt, and ReadOptions::attempts and share_cpu are not used.
+  using ReadOnce = std::function<Reading()>;
+  std::function<void(const Thread& thread, const ReadOnce& read)> steady;
 };
 
 class Interpreter {
@@ -60,11 +76,15 @@ class Interpreter {
   struct Identity {
     ThreadState state;
     pid_t tid = 0;
-    std::string name;
+    std::optional<std::string> name;  // the kernel's, once it was asked for
     std::string python_name;
   };
 
+  const std::string& NameOf(Identity& identity) const;
+  // The stacks of threads that stand still, at the index of each, or nothing at all; the others are torn.
+  std::vector<Stack> ReadWaiting(const InterpreterState& interpreter, const ReadOptions& options);
   Stack ReadStack(const Identity& identity, const ReadOptions& options);
+  Stack ReadSteadily(const Identity& identity, const Thread& thread, const ReadOptions& options);
 
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();

@@ -33,7 +33,23 @@ class LimitedMemory final : public process::Memory {
     return memory_->Read(from, out);
   }
 
+  // Counts as one read per thousand pieces, as many as system calls.
+  Result<void> ReadPieces(std::span<const Piece> pieces) const override {
+    std::size_t bytes = 0;
+    for (const Piece& piece : pieces) bytes += piece.out.size();
+    const std::size_t reads = (pieces.size() + kPiecesPerCall - 1) / kPiecesPerCall;
+    if (is_spent() || bytes > bytes_left_ || reads > reads_left_) {
+      bytes_left_ = 0;
+      return Error{Code::kFailed, "enough was read", ""};
+    }
+    reads_left_ -= reads;
+    bytes_left_ -= bytes;
+    return memory_->ReadPieces(pieces);
+  }
+
  private:
+  static constexpr std::size_t kPiecesPerCall = 1024;
+
   const process::Memory* memory_;
   mutable std::size_t reads_left_ = 0;
   mutable std::size_t bytes_left_ = 0;

@@ -61,5 +61,32 @@ TEST(Literal, Bytes) {
   EXPECT_EQ(QuoteBytes(bytes, 1), "b\"a\"…");
 }
 
+TEST(Literal, FloatsOfOtherSizesAreTheShortestTextThatIsNearest) {
+  EXPECT_EQ(FormatFloat32(0.1F), "0.1");
+  EXPECT_EQ(FormatFloat32(1e20F), "1e+20");
+  EXPECT_EQ(FormatFloat32(-0.0F), "-0.0");
+  EXPECT_EQ(FormatFloat16(0x34cd), "0.3");
+  EXPECT_EQ(FormatFloat16(0xbe00), "-1.5");
+  EXPECT_EQ(FormatFloat16(0x0001), "6e-08") << "the least";
+  EXPECT_EQ(FormatFloat16(0x0400), "6.104e-05") << "below it the neighbours are as close as above";
+  EXPECT_EQ(FormatFloat16(0x7bff), "65500.0") << "the greatest, 65504, which is nearest to this";
+  EXPECT_EQ(FormatFloat16(0x8000), "-0.0");
+  EXPECT_EQ(FormatFloat16(0xfc00), "-inf");
+  EXPECT_EQ(FormatFloat16(0x7c01), "nan");
+  EXPECT_EQ(FormatBrainFloat16(0x3f80), "1.0");
+  EXPECT_EQ(FormatBrainFloat16(0x3dcd), "0.1");
+  EXPECT_EQ(FormatLongDouble(0.1L), "0.1");
+  EXPECT_EQ(FormatLongDouble(-123456.75L), "-123456.75");
+  EXPECT_EQ(FormatLongDouble(0.0L), "0.0");
+  EXPECT_EQ(FormatLongDouble(1e22L), "1e+22");
+}
+
+TEST(Literal, ComplexNumbersHaveNoNeedlessZeros) {
+  EXPECT_EQ(FormatComplex("1.0", "2.0"), "1+2j");
+  EXPECT_EQ(FormatComplex("0.0", "2.5"), "2.5j");
+  EXPECT_EQ(FormatComplex("-0.0", "-1.0"), "-0-1j");
+  EXPECT_EQ(FormatComplex("nan", "inf"), "nan+infj");
+}
+
 }  // namespace
 }  // namespace probing::cpython

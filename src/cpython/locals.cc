@@ -18,6 +18,9 @@ constexpr std::size_t kMaxBytesPerFrame = 1 << 20;
 constexpr std::size_t kMaxReads = 150'000;  // of a snapshot: 0.1 s
 constexpr std::uint64_t kTagBits = 7;       // 3.14 and free-threaded builds mark references in the low bits
 
+constexpr std::uint32_t kHasArgs = 0x04;      // CO_VARARGS
+constexpr std::uint32_t kHasKeywords = 0x08;  // CO_VARKEYWORDS
+
 constexpr std::uint8_t kHidden = 0x10;  // CO_FAST_HIDDEN: of an inlined comprehension
 constexpr std::uint8_t kCell = 0x40;    // CO_FAST_CELL
 constexpr std::uint8_t kFree = 0x80;    // CO_FAST_FREE
@@ -30,7 +33,8 @@ LocalsReader::LocalsReader(const process::Memory& memory, const Location& locati
       layout_(ObjectLayout::Of(location)),
       objects_(*memory_, location) {}
 
-void LocalsReader::Begin() {
+void LocalsReader::Begin(int depth) {
+  objects_.set_depth(std::clamp(depth, 0, kMaxValueDepth));
   reads_left_ = kMaxReads;
   names_.clear();
   objects_.ForgetTypes();
@@ -64,8 +68,10 @@ Result<std::vector<Local>> LocalsReader::TryToRead(const RawFrame& frame) {
       if (content.ok()) object = *content;
     }
     ObjectText value = objects_.Describe(object);
-    locals.push_back({names[i].name, std::move(value.text), std::move(value.type)});
+    locals.push_back({names[i].name, std::move(value.text), std::move(value.type), names[i].is_argument});
   }
+  // Up to 3.10 arguments that inner functions use come after all locals.
+  std::stable_partition(locals.begin(), locals.end(), [](const Local& local) { return local.is_argument; });
   return locals;
 }
 
@@ -74,17 +80,30 @@ Result<std::vector<LocalsReader::Name>> LocalsReader::ReadNames(RemoteAddress co
   const auto pointer = [&](std::uint32_t field) {
     return memory_->ReadValue((code + field).As<RemoteAddress>());
   };
+  ASSIGN_OR_RETURN(const std::size_t arguments, CountArguments(code));
   std::vector<Name> names;
+  const auto mark_arguments = [&] {
+    const std::size_t count = std::min(arguments, names.size());
+    for (std::size_t i = 0; i < count; ++i) names[i].is_argument = true;
+  };
   if (fields.local_kinds == kAbsent) {
     for (const std::uint32_t field : {fields.local_names, fields.cell_names, fields.free_names}) {
       ASSIGN_OR_RETURN(const RemoteAddress tuple, pointer(field));
       RETURN_IF_ERROR(AddNames(tuple, field != fields.local_names, names));
+      if (field == fields.local_names) mark_arguments();
+    }
+    // An argument that inner functions use has its value in a cell, under the same name.
+    for (Name& name : names) {
+      name.is_argument = name.is_argument || std::any_of(names.begin(), names.end(), [&](const Name& other) {
+                           return name.is_cell && other.is_argument && other.name == name.name;
+                         });
     }
     return names;
   }
   ASSIGN_OR_RETURN(const RemoteAddress tuple, pointer(fields.local_names));
   ASSIGN_OR_RETURN(const RemoteAddress kinds_object, pointer(fields.local_kinds));
   RETURN_IF_ERROR(AddNames(tuple, false, names));
+  mark_arguments();
   std::vector<std::uint8_t> kinds(names.size());
   RETURN_IF_ERROR(
       memory_->Read(kinds_object + offsets_.bytes.data, std::as_writable_bytes(std::span(kinds))));
@@ -93,6 +112,18 @@ Result<std::vector<LocalsReader::Name>> LocalsReader::ReadNames(RemoteAddress co
     if ((kinds[i] & kHidden) != 0) names[i].name.clear();
   }
   return names;
+}
+
+Result<std::size_t> LocalsReader::CountArguments(RemoteAddress code) const {
+  const Offsets::Code& fields = offsets_.code;
+  const auto number = [&](std::uint32_t field) {
+    return memory_->ReadValue((code + field).As<std::uint32_t>());
+  };
+  ASSIGN_OR_RETURN(const std::uint32_t positional, number(fields.argument_count));
+  ASSIGN_OR_RETURN(const std::uint32_t keyword_only, number(fields.keyword_count));
+  ASSIGN_OR_RETURN(const std::uint32_t flags, number(fields.flags));
+  return std::size_t{positional} + keyword_only + ((flags & kHasArgs) != 0 ? 1 : 0) +
+         ((flags & kHasKeywords) != 0 ? 1 : 0);
 }
 
 Result<void> LocalsReader::AddNames(RemoteAddress tuple, bool are_cells, std::vector<Name>& names) const {

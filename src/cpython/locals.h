@@ -21,7 +21,8 @@ class LocalsReader {
   LocalsReader(const process::Memory& memory, const Location& location);
 
   // What was learned is forgotten and the limits start anew. Call it once for each snapshot.
-  void Begin();
+  // `depth`: levels of containers, 0 to kMaxValueDepth.
+  void Begin(int depth);
 
   // At most 256 variables. Beyond the limits values are "…", and then names are left out too.
   std::vector<Local> Read(const RawFrame& frame);
@@ -30,9 +31,12 @@ class LocalsReader {
   struct Name {
     std::string name;
     bool is_cell = false;
+    bool is_argument = false;
   };
 
   Result<std::vector<Name>> ReadNames(process::RemoteAddress code) const;
+  // How many of the first names are those of arguments.
+  Result<std::size_t> CountArguments(process::RemoteAddress code) const;
   Result<void> AddNames(process::RemoteAddress tuple, bool are_cells, std::vector<Name>& names) const;
   Result<std::vector<Local>> TryToRead(const RawFrame& frame);
 

@@ -1,6 +1,8 @@
 #include "cpython/locate.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "cpython/find_interpreter.h"
 #include "cpython/object_data.h"
@@ -124,6 +126,17 @@ Result<Location> LocateWithoutSymbols(const Memory& memory, const Maps& maps, co
   return location;
 }
 
+// Whether there is an interpreter with a thread that points back to it.
+bool IsLive(const Memory& memory, const Location& location) {
+  const auto interpreter = memory.ReadValue(location.first_interpreter.As<RemoteAddress>());
+  if (!interpreter.ok() || !*interpreter) return false;
+  const auto thread =
+      memory.ReadValue((*interpreter + location.offsets.interpreter.threads_head).As<RemoteAddress>());
+  if (!thread.ok() || !*thread) return false;
+  const auto owner = memory.ReadValue((*thread + location.offsets.thread.interpreter).As<RemoteAddress>());
+  return owner.ok() && *owner == *interpreter;
+}
+
 }  // namespace
 
 Result<Location> Locate(const Memory& memory, const Maps& maps) {
@@ -131,15 +144,28 @@ Result<Location> Locate(const Memory& memory, const Maps& maps) {
   // The lowest one. (The lowest mapping may be an allocator's: free-threaded Pythons have it there.)
   const std::uint64_t program = objects.empty() ? 0 : objects.front().base;
   std::stable_partition(objects.begin(), objects.end(), IsNamedLikePython);
+  // A Python that does not run says something only when there is no other: libraries link a libpython, or
+  // load one, that they never start.
+  std::optional<Result<Location>> second_best;
+  std::vector<std::uint64_t> idle;  // bases of objects with a Python that does not run
+  const auto is_answer = [&](const Result<Location>& location, const Maps::Object& object) {
+    if (!location.ok() && location.error().code == Code::kNotFound) return false;
+    if (location.ok() && IsLive(memory, *location)) return true;
+    idle.push_back(object.base);
+    if (!second_best || (location.ok() && !second_best->ok())) second_best = location;
+    return false;
+  };
   for (const Maps::Object& object : objects) {
     auto location = LocateIn(memory, maps, object);
-    if (location.ok() || location.error().code != Code::kNotFound) return location;
+    if (is_answer(location, object)) return location;
   }
   for (const Maps::Object& object : objects) {
     if (object.base != program && !IsNamedLikePython(object)) continue;
+    if (std::find(idle.begin(), idle.end(), object.base) != idle.end()) continue;
     auto location = LocateWithoutSymbols(memory, maps, object);
-    if (location.ok() || location.error().code != Code::kNotFound) return location;
+    if (is_answer(location, object)) return location;
   }
+  if (second_best) return std::move(*second_best);
   return Error{Code::kFailed, "no Python interpreter in this process",
                "`probing backtrace` shows Python stacks; is it the right process?"};
 }

@@ -21,11 +21,16 @@ struct ObjectLayout {
   std::uint32_t tuple_items = 24;
   std::uint32_t function_name = 40;  // the qualified one
   std::uint32_t type_name = 24;      // a C string
+  std::uint32_t type_basic_size = 32;
+  std::uint32_t type_item_size = 40;
+  std::uint32_t type_repr = 88;  // a pointer to the function that repr() calls
   std::uint32_t type_flags = 168;
+  std::uint32_t type_members = 240;  // an array of PyMemberDef: `__slots__`, and fields in C
   std::uint32_t type_base = 256;
   std::uint32_t type_dict = 264;
   std::uint32_t type_dict_offset = 288;  // where objects of this class have their `__dict__`, up to 3.10
-  std::uint32_t type_keys = kAbsent;     // since 3.11: the names of attributes that objects of it share
+  std::uint32_t type_qualified_name = 864;
+  std::uint32_t type_keys = kAbsent;  // since 3.11: the names of attributes that objects of it share
   // Since 3.12 the lowest bits of the first field of an int are its sign, not that of its size.
   bool int_has_tag = false;
   // Since 3.11 a table of keys has another head, and no hashes when all keys are str.
@@ -43,10 +48,18 @@ struct ObjectLayout {
     layout.tuple_items = layout.value + (minor >= 14 ? 16 : 8);  // 3.14 keeps the hash
     layout.function_name = layout.value + (minor <= 9 ? 88 : 24);
     layout.type_name = layout.value + 8;
+    layout.type_basic_size = layout.value + 16;
+    layout.type_item_size = layout.value + 24;
+    layout.type_repr = layout.value + 72;
     layout.type_flags = layout.value + 152;
+    layout.type_members = layout.value + 224;
     layout.type_base = layout.value + 240;
     layout.type_dict = layout.value + 248;
     layout.type_dict_offset = layout.value + 272;
+    layout.type_qualified_name = layout.value + (minor <= 7    ? 832
+                                                 : minor == 9  ? 840
+                                                 : minor <= 11 ? 848
+                                                               : 856);
     if (minor >= 11) {
       layout.type_keys = layout.value + (minor == 11 ? 856 : 864);
       layout.attributes = minor == 11   ? Attributes::kPointers

@@ -6,7 +6,6 @@
 
 #include "cpython/arrays.h"
 #include "cpython/block.h"
-#include "cpython/containers.h"
 #include "cpython/literal.h"
 #include "cpython/scalars.h"
 #include "cpython/text.h"
@@ -17,208 +16,359 @@ namespace {
 using process::RemoteAddress;
 
 constexpr std::size_t kMaxElements = 8;
-constexpr std::size_t kMaxTextBytes = 400;  // containers get no more elements beyond that
-constexpr int kMaxDepth = 2;
-constexpr std::size_t kMaxNameBytes = 200;
-constexpr std::size_t kMaxTypes = 4096;
-constexpr int kMaxBases = 8;
+constexpr std::size_t kMaxCounted = 200;      // elements of a Counter that are put in order
+constexpr std::size_t kMaxTextBytes = 2'000;  // of one value; containers get no more elements beyond that
 constexpr const char* kUnreadable = "<unreadable>";
-
-constexpr std::uint64_t kHeapType = 1U << 9;       // Py_TPFLAGS_HEAPTYPE
-constexpr std::uint64_t kTypeSubclass = 1U << 31;  // Py_TPFLAGS_TYPE_SUBCLASS
+constexpr std::size_t kMaxNameBytes = 200;
+constexpr std::uint32_t kWord = 8;
+constexpr std::uint32_t kAfterDict = 32;  // PyDictObject: used, version, keys, values; then a defaultdict's
+constexpr int kFirstWithDictInOrderedDict = 12;  // whose repr() shows a dict instead of a list of pairs
 
 Error NoObject() { return {Code::kFailed, "not a Python object", ""}; }
 
-bool IsName(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) > ' ' && c != 0x7f;
-  });
-}
-
-std::string At(const std::string& type, RemoteAddress object) {
-  std::array<char, 16> hex{};
-  const auto end = std::to_chars(hex.data(), hex.data() + hex.size(), object.address, 16).ptr;
-  return "<" + type + " at 0x" + std::string(hex.data(), end) + ">";
-}
-
-// "1, 2, 3" and what is left out.
-template <typename Items, typename Write>
-std::string Join(const Items& items, Write write) {
-  std::string text;
-  std::size_t written = 0;
-  for (const auto& item : items.items) {
-    if (text.size() > kMaxTextBytes) break;
-    if (written > 0) text += ", ";
-    text += write(item);
-    ++written;
+bool IsContainer(const Type& type) {
+  switch (type.kind) {
+    case Kind::kOther:
+      return type.is_python_class;
+    case Kind::kTuple:
+    case Kind::kList:
+    case Kind::kDict:
+    case Kind::kOrderedDict:
+    case Kind::kDefaultDict:
+    case Kind::kCounter:
+    case Kind::kDeque:
+    case Kind::kSet:
+    case Kind::kFrozenSet:
+    case Kind::kRange:
+    case Kind::kSlice:
+    case Kind::kTorchSize:
+    case Kind::kException:
+    case Kind::kEnum:
+    case Kind::kDataclass:
+    case Kind::kNamedTuple:
+    case Kind::kStructSequence:
+      return true;
+    default:
+      return false;
   }
-  if (written < items.total) text += written > 0 ? ", …" : "…";
-  return text;
+}
+
+bool ShowsItsClass(Kind kind) {
+  switch (kind) {
+    case Kind::kInteger:
+    case Kind::kFloat:
+    case Kind::kComplex:
+    case Kind::kText:
+    case Kind::kBytes:
+    case Kind::kTuple:
+    case Kind::kList:
+    case Kind::kDict:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// "ndarray" of numpy.ndarray.
+std::string PlainName(const Type& type) { return type.name.substr(type.name.rfind('.') + 1); }
+
+// What repr() writes for an object inside itself.
+std::string InsideItself(Kind kind) {
+  switch (kind) {
+    case Kind::kList:
+      return "[...]";
+    case Kind::kTuple:
+      return "(...)";
+    case Kind::kDict:
+      return "{...}";
+    default:
+      return "...";
+  }
+}
+
+std::string TooDeep(const Type& type) {
+  switch (type.kind) {
+    case Kind::kList:
+      return "[…]";
+    case Kind::kTuple:
+      return "(…)";
+    case Kind::kDict:
+    case Kind::kSet:
+      return "{…}";
+    default:
+      return type.display_name + "(…)";
+  }
 }
 
 }  // namespace
 
+std::string ObjectReader::AddressText(const Type& type, RemoteAddress object) {
+  std::array<char, 16> hex{};
+  const auto end = std::to_chars(hex.data(), hex.data() + hex.size(), object.address, 16).ptr;
+  return "<" + type.name + " at 0x" + std::string(hex.data(), end) + ">";
+}
+
 ObjectReader::ObjectReader(const LimitedMemory& memory, const Location& location)
-    : memory_(&memory), offsets_(location.offsets), layout_(ObjectLayout::Of(location)) {}
+    : memory_(&memory),
+      offsets_(location.offsets),
+      layout_(ObjectLayout::Of(location)),
+      minor_version_(location.version.minor),
+      types_(memory, location) {}
 
 ObjectText ObjectReader::Describe(RemoteAddress object) {
-  if (memory_->is_spent()) return {"…", ""};
-  auto type = TypeOf(object);
-  if (!type.ok()) return {kUnreadable, ""};
-  auto text = Text(object, *type, 0);
-  return {text.ok() ? std::move(*text) : kUnreadable, std::move(type->name)};
+  bytes_left_ = kMaxTextBytes;
+  open_.clear();
+  is_inside_object_ = false;
+  std::string text = Element(object);
+  const auto type = types_.TypeOf(object);
+  return {std::move(text), type.ok() ? type->name : ""};
 }
 
 Result<RemoteAddress> ObjectReader::Unwrap(RemoteAddress object) {
-  ASSIGN_OR_RETURN(const Type type, TypeOf(object));
-  if (!type.is_built_in || type.name != "cell") return object;
+  ASSIGN_OR_RETURN(const Type type, types_.TypeOf(object));
+  if (type.kind != Kind::kCell) return object;
   return memory_->ReadValue((object + layout_.value).As<RemoteAddress>());
 }
 
-Result<ObjectReader::Type> ObjectReader::TypeOf(RemoteAddress object) {
-  ASSIGN_OR_RETURN(const auto address, memory_->ReadValue((object + layout_.type).As<RemoteAddress>()));
-  if (const auto known = types_.find(address.address); known != types_.end()) return known->second;
-  if (types_.size() >= kMaxTypes) types_.clear();
-  ASSIGN_OR_RETURN(const Type type, ReadType(address));
-  types_.emplace(address.address, type);
-  return type;
-}
-
-Result<ObjectReader::Type> ObjectReader::ReadType(RemoteAddress address) const {
-  ASSIGN_OR_RETURN(const Block block, Block::Read(*memory_, address, layout_.type_dict + 8U));
-  const auto flags = block.Get<std::uint64_t>(layout_.type_flags);
-  Type type;
-  type.is_built_in = (flags & kHeapType) == 0;
-  type.makes_classes = (flags & kTypeSubclass) != 0;
-  ASSIGN_OR_RETURN(type.name, memory_->ReadCString(block.GetPointer(layout_.type_name), kMaxNameBytes));
-  if (!IsName(type.name)) return NoObject();
-  ASSIGN_OR_RETURN(type.kind, KindOf(address));
-  if (type.is_built_in || type.name.find('.') != std::string::npos) return type;
-  const auto module = ModuleOf(block.GetPointer(layout_.type_dict));
-  if (module.ok() && *module != "builtins") type.name = *module + "." + type.name;
-  return type;
-}
-
-// What a class is made of: numpy's arrays and torch's tensors have values that Python knows nothing of.
-Result<ObjectReader::Kind> ObjectReader::KindOf(RemoteAddress type) const {
-  for (int i = 0; i < kMaxBases && type; ++i) {
-    ASSIGN_OR_RETURN(const auto name, memory_->ReadValue((type + layout_.type_name).As<RemoteAddress>()));
-    ASSIGN_OR_RETURN(const std::string text, memory_->ReadCString(name, kMaxNameBytes));
-    if (text == "numpy.ndarray") return Kind::kArray;
-    if (text == "torch._C.TensorBase" || text == "torch._C._TensorBase") return Kind::kTensor;
-    ASSIGN_OR_RETURN(type, memory_->ReadValue((type + layout_.type_base).As<RemoteAddress>()));
-  }
-  return Kind::kOther;
-}
-
-Result<std::string> ObjectReader::ModuleOf(RemoteAddress type_dict) const {
-  ASSIGN_OR_RETURN(const DictItems items, ReadDict(*memory_, layout_, type_dict, kMaxElements));
-  for (const auto& [key, value] : items.items) {
-    ASSIGN_OR_RETURN(const std::string name, ReadUnicode(*memory_, offsets_, key, kMaxNameBytes));
-    if (name != "__module__") continue;
-    ASSIGN_OR_RETURN(std::string module, ReadUnicode(*memory_, offsets_, value, kMaxNameBytes));
-    if (!IsName(module)) break;
-    return module;
-  }
-  return NoObject();
-}
-
-std::string ObjectReader::Element(RemoteAddress object, int depth) {
+std::string ObjectReader::Element(RemoteAddress object) {
   if (memory_->is_spent()) return "…";
-  const auto type = TypeOf(object);
+  const auto type = types_.TypeOf(object);
   if (!type.ok()) return kUnreadable;
-  auto text = Text(object, *type, depth);
+  auto text = Write(object, *type);
   return text.ok() ? std::move(*text) : kUnreadable;
 }
 
-Result<std::string> ObjectReader::Text(RemoteAddress object, const Type& type, int depth) {
-  if (type.makes_classes) {
-    ASSIGN_OR_RETURN(const Type described, ReadType(object));
-    return "<class '" + described.name + "'>";
+ObjectReader::Text ObjectReader::Write(RemoteAddress object, const Type& type) {
+  const bool is_container = IsContainer(type);
+  if (is_container) {
+    if (std::find(open_.begin(), open_.end(), object) != open_.end()) return InsideItself(type.kind);
+    const bool is_plain = type.kind == Kind::kOther;
+    const bool is_too_deep = open_.size() >= static_cast<std::size_t>(max_depth_);
+    if (is_plain && (is_too_deep || is_inside_object_)) return AddressText(type, object);
+    if (is_too_deep) return TooDeep(type);
+    open_.push_back(object);
   }
-  if (type.kind != Kind::kOther) {
-    const std::string name = type.name.substr(type.name.rfind('.') + 1);
-    auto text = type.kind == Kind::kArray ? DescribeArray(*memory_, layout_, object, name)
-                                          : DescribeTensor(*memory_, layout_, object, name);
-    return text.ok() ? std::move(*text) : At(type.name, object);
-  }
-  return type.is_built_in ? BuiltIn(object, type.name, depth) : At(type.name, object);
+  auto text = is_container ? WriteContainer(object, type) : WriteValue(object, type);
+  if (is_container) open_.pop_back();
+  if (!text.ok()) return text;
+  Spend(is_container ? type.display_name.size() : text->size());
+  // What its own __repr__ would say is not known; its class and its value are.
+  if (type.has_own_repr && !ShowsItsClass(type.kind)) return type.display_name + "(" + *text + ")";
+  return text;
 }
 
-Result<std::string> ObjectReader::BuiltIn(RemoteAddress object, const std::string& type, int depth) {
+ObjectReader::Text ObjectReader::WriteValue(RemoteAddress object, const Type& type) {
   const RemoteAddress value = object + layout_.value;
-  if (type == "NoneType") return std::string("None");
-  if (type == "ellipsis") return std::string("Ellipsis");
-  if (type == "int") return DescribeInteger(*memory_, layout_, object);
-  if (type == "bool") {
-    ASSIGN_OR_RETURN(const std::string number, DescribeInteger(*memory_, layout_, object));
-    return std::string(number == "0" ? "False" : "True");
+  const auto or_address = [&](Text text) { return text.ok() ? text : Text(AddressText(type, object)); };
+  switch (type.kind) {
+    case Kind::kNone:
+      return std::string("None");
+    case Kind::kEllipsis:
+      return std::string("Ellipsis");
+    case Kind::kInteger:
+      return DescribeInteger(*memory_, layout_, object);
+    case Kind::kBool:
+      return std::string(IsFalse(object) ? "False" : "True");
+    case Kind::kFloat: {
+      ASSIGN_OR_RETURN(const double number, memory_->ReadValue(value.As<double>()));
+      return FormatFloat(number);
+    }
+    case Kind::kComplex:
+      return DescribeComplex(*memory_, layout_, object);
+    case Kind::kText:
+      return DescribeText(*memory_, offsets_, object);
+    case Kind::kBytes:
+      return DescribeBytes(*memory_, offsets_, object);
+    case Kind::kByteArray:
+      return DescribeByteArray(*memory_, layout_, object);
+    case Kind::kFunction: {
+      ASSIGN_OR_RETURN(const std::string name, NameAt(object + layout_.function_name));
+      return "<function " + name.substr(1, name.size() - 2) + ">";
+    }
+    case Kind::kMethod: {
+      ASSIGN_OR_RETURN(const auto function, memory_->ReadValue(value.As<RemoteAddress>()));
+      ASSIGN_OR_RETURN(const Type called, types_.TypeOf(function));
+      if (called.kind != Kind::kFunction) return AddressText(type, object);
+      ASSIGN_OR_RETURN(const std::string name, NameAt(function + layout_.function_name));
+      return "<bound method " + name.substr(1, name.size() - 2) + ">";
+    }
+    case Kind::kBuiltInFunction:
+      return BuiltInFunction(object);
+    case Kind::kModule: {
+      ASSIGN_OR_RETURN(const std::string name, NameAt(value + 4 * kWord));
+      return "<module " + name + ">";
+    }
+    case Kind::kClass: {
+      ASSIGN_OR_RETURN(const Type described, types_.Read(object));
+      return "<class '" + described.name + "'>";
+    }
+    case Kind::kArray:
+      return or_address(DescribeArray(*memory_, layout_, object, PlainName(type)));
+    case Kind::kTensor:
+      return or_address(DescribeTensor(*memory_, layout_, object, PlainName(type)));
+    case Kind::kNumpyScalar:
+      return or_address(DescribeScalar(*memory_, layout_, object, type.name));
+    case Kind::kTorchType:
+      return or_address(DescribeTorchType(*memory_, layout_, object));
+    case Kind::kTorchDevice:
+      return or_address(DescribeTorchDevice(*memory_, layout_, object));
+    default:
+      return AddressText(type, object);
   }
-  if (type == "float") {
-    ASSIGN_OR_RETURN(const double number, memory_->ReadValue(value.As<double>()));
-    return FormatFloat(number);
-  }
-  if (type == "str") return DescribeText(*memory_, offsets_, object);
-  if (type == "bytes") return DescribeBytes(*memory_, offsets_, object);
-  if (type == "tuple") return Tuple(object, depth);
-  if (type == "list") return List(object, depth);
-  if (type == "dict") return Dict(object, depth);
-  if (type == "set") return Set(object, depth);
-  if (type == "frozenset") {
-    ASSIGN_OR_RETURN(const std::string content, Set(object, depth));
-    return content == "set()" ? "frozenset()" : "frozenset(" + content + ")";
-  }
-  if (type == "function") {
-    ASSIGN_OR_RETURN(const std::string name, NameAt(object + layout_.function_name));
-    return "<function " + name.substr(1, name.size() - 2) + ">";
-  }
-  if (type == "module") {
-    ASSIGN_OR_RETURN(const std::string name, NameAt(value + 32));
-    return "<module " + name + ">";
-  }
-  if (type == "builtin_function_or_method") return BuiltInFunction(object);
-  return At(type, object);
 }
 
-Result<std::string> ObjectReader::Tuple(RemoteAddress object, int depth) {
-  if (depth >= kMaxDepth) return std::string("(…)");
+ObjectReader::Text ObjectReader::WriteContainer(RemoteAddress object, const Type& type) {
+  switch (type.kind) {
+    case Kind::kTuple:
+      return Tuple(object);
+    case Kind::kList:
+      return Sequence(ReadList(*memory_, layout_, object, kMaxElements), "[]");
+    case Kind::kSet:
+    case Kind::kFrozenSet:
+      return Set(object, type);
+    case Kind::kDict:
+      return Dict(object);
+    case Kind::kOrderedDict:
+      return OrderedDict(object, type);
+    case Kind::kDefaultDict:
+      return DefaultDict(object, type);
+    case Kind::kCounter:
+      return Counter(object, type);
+    case Kind::kDeque:
+      return Deque(object, type);
+    case Kind::kRange:
+    case Kind::kSlice:
+      return Range(object, type);
+    case Kind::kTorchSize: {
+      ASSIGN_OR_RETURN(const std::string sizes,
+                       Sequence(ReadTuple(*memory_, layout_, object, kMaxElements), "[]"));
+      return "torch.Size(" + sizes + ")";
+    }
+    case Kind::kException:
+      return Exception(object, type);
+    case Kind::kNamedTuple:
+      return NamedTuple(object, type);
+    case Kind::kStructSequence:
+      return StructSequence(object, type);
+    case Kind::kEnum:
+      return Enum(object, type);
+    case Kind::kDataclass:
+      return Dataclass(object, type);
+    default:
+      return PlainObject(object, type);
+  }
+}
+
+ObjectReader::Text ObjectReader::Sequence(const Result<Items>& items, std::string_view brackets) {
+  if (!items.ok()) return items.error();
+  const std::string text =
+      Join(items->items, items->total, [&](RemoteAddress item) { return Element(item); });
+  return brackets[0] + text + brackets[1];
+}
+
+ObjectReader::Text ObjectReader::Tuple(RemoteAddress object) {
   ASSIGN_OR_RETURN(const Items items, ReadTuple(*memory_, layout_, object, kMaxElements));
-  const std::string text = Join(items, [&](RemoteAddress item) { return Element(item, depth + 1); });
-  return "(" + text + (items.total == 1 ? ",)" : ")");
+  ASSIGN_OR_RETURN(std::string text, Sequence(items, "()"));
+  if (items.total == 1) text.insert(text.size() - 1, ",");
+  return text;
 }
 
-Result<std::string> ObjectReader::List(RemoteAddress object, int depth) {
-  if (depth >= kMaxDepth) return std::string("[…]");
-  ASSIGN_OR_RETURN(const Items items, ReadList(*memory_, layout_, object, kMaxElements));
-  return "[" + Join(items, [&](RemoteAddress item) { return Element(item, depth + 1); }) + "]";
-}
-
-Result<std::string> ObjectReader::Set(RemoteAddress object, int depth) {
-  if (depth >= kMaxDepth) return std::string("{…}");
+ObjectReader::Text ObjectReader::Set(RemoteAddress object, const Type& type) {
   ASSIGN_OR_RETURN(const Items items, ReadSet(*memory_, layout_, object, kMaxElements));
-  if (items.total == 0) return std::string("set()");
-  return "{" + Join(items, [&](RemoteAddress item) { return Element(item, depth + 1); }) + "}";
+  if (items.total == 0) return type.display_name + "()";
+  ASSIGN_OR_RETURN(std::string text, Sequence(items, "{}"));
+  if (type.kind == Kind::kSet && type.is_exact) return text;
+  return type.display_name + "(" + text + ")";
 }
 
-Result<std::string> ObjectReader::Dict(RemoteAddress object, int depth) {
-  if (depth >= kMaxDepth) return std::string("{…}");
+std::string ObjectReader::Pairs(const DictItems& items) {
+  const std::string text = Join(items.items, items.total, [&](const auto& item) {
+    std::string key = Element(item.first);
+    return key + ": " + Element(item.second);
+  });
+  return "{" + text + "}";
+}
+
+ObjectReader::Text ObjectReader::Dict(RemoteAddress object) {
   ASSIGN_OR_RETURN(const DictItems items, ReadDict(*memory_, layout_, object, kMaxElements));
-  return "{" +
-         Join(items,
-              [&](const auto& item) {
-                return Element(item.first, depth + 1) + ": " + Element(item.second, depth + 1);
-              }) +
-         "}";
+  return Pairs(items);
+}
+
+ObjectReader::Text ObjectReader::OrderedDict(RemoteAddress object, const Type& type) {
+  ASSIGN_OR_RETURN(const DictItems items, ReadOrderedDict(*memory_, layout_, object, kMaxElements));
+  if (items.total == 0) return type.display_name + "()";
+  if (minor_version_ >= kFirstWithDictInOrderedDict) return type.display_name + "(" + Pairs(items) + ")";
+  const std::string text = Join(items.items, items.total, [&](const auto& item) {
+    std::string key = Element(item.first);
+    return "(" + key + ", " + Element(item.second) + ")";
+  });
+  return type.display_name + "([" + text + "])";
+}
+
+ObjectReader::Text ObjectReader::DefaultDict(RemoteAddress object, const Type& type) {
+  ASSIGN_OR_RETURN(const auto factory,
+                   memory_->ReadValue((object + layout_.value + kAfterDict).As<RemoteAddress>()));
+  std::string made_by = factory ? Element(factory) : "None";
+  ASSIGN_OR_RETURN(const std::string items, Dict(object));
+  return type.display_name + "(" + made_by + ", " + items + ")";
+}
+
+// The greatest numbers first, as long as all of them are small ints.
+ObjectReader::Text ObjectReader::Counter(RemoteAddress object, const Type& type) {
+  ASSIGN_OR_RETURN(DictItems items, ReadDict(*memory_, layout_, object, kMaxCounted));
+  if (items.total == 0) return type.display_name + "()";
+  std::vector<std::pair<std::int64_t, std::size_t>> order;
+  for (std::size_t i = 0; i < items.items.size(); ++i) {
+    const auto counted = types_.TypeOf(items.items[i].second);
+    if (!counted.ok() || counted->kind != Kind::kInteger) break;
+    const auto text = DescribeInteger(*memory_, layout_, items.items[i].second);
+    std::int64_t number = 0;
+    if (!text.ok() || std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())
+      break;
+    order.emplace_back(number, i);
+  }
+  if (order.size() == items.total) {
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    DictItems sorted;
+    for (const auto& [number, i] : order) sorted.items.push_back(items.items[i]);
+    items.items = std::move(sorted.items);
+  }
+  if (items.items.size() > kMaxElements) items.items.resize(kMaxElements);
+  return type.display_name + "(" + Pairs(items) + ")";
+}
+
+ObjectReader::Text ObjectReader::Deque(RemoteAddress object, const Type& type) {
+  ASSIGN_OR_RETURN(const auto deque, ReadDeque(*memory_, layout_, object, kMaxElements));
+  ASSIGN_OR_RETURN(const std::string items, Sequence(deque.items, "[]"));
+  const std::string limit = deque.max_length < 0 ? "" : ", maxlen=" + std::to_string(deque.max_length);
+  return type.display_name + "(" + items + limit + ")";
+}
+
+// Also a slice: both are three objects.
+ObjectReader::Text ObjectReader::Range(RemoteAddress object, const Type& type) {
+  ASSIGN_OR_RETURN(const Block block, Block::Read(*memory_, object + layout_.value, 3 * kWord));
+  std::string text = type.display_name + "(" + Element(block.GetPointer(0));
+  text += ", " + Element(block.GetPointer(kWord));
+  const std::string step = Element(block.GetPointer(2 * kWord));
+  return text + (type.kind == Kind::kRange && step == "1" ? ")" : ", " + step + ")");
+}
+
+bool ObjectReader::IsFalse(RemoteAddress object) {
+  const auto type = types_.TypeOf(object);
+  if (!type.ok() || type->kind != Kind::kBool) return false;
+  const auto number = DescribeInteger(*memory_, layout_, object);
+  return number.ok() && *number == "0";
 }
 
 // `name` is the address of the pointer to a str. The answer is in quotes.
-Result<std::string> ObjectReader::NameAt(RemoteAddress name) const {
+ObjectReader::Text ObjectReader::NameAt(RemoteAddress name) const {
   ASSIGN_OR_RETURN(const auto text, memory_->ReadValue(name.As<RemoteAddress>()));
   ASSIGN_OR_RETURN(const auto utf8, ReadUnicode(*memory_, offsets_, text, kMaxNameBytes));
   return QuoteText(utf8, kMaxNameBytes);
 }
 
-Result<std::string> ObjectReader::BuiltInFunction(RemoteAddress object) const {
+ObjectReader::Text ObjectReader::BuiltInFunction(RemoteAddress object) const {
   // A PyMethodDef starts with the name.
   ASSIGN_OR_RETURN(const auto method, memory_->ReadValue((object + layout_.value).As<RemoteAddress>()));
   ASSIGN_OR_RETURN(const auto name, memory_->ReadValue(method.As<RemoteAddress>()));

@@ -38,6 +38,14 @@ constexpr void SetLocalNames(Offsets& o, std::uint32_t first) {
   o.code.cell_names = first + 16;
 }
 
+// co_argcount, co_kwonlyargcount, co_flags.
+constexpr void SetArguments(Offsets& o, std::uint32_t count, std::uint32_t keyword_only,
+                            std::uint32_t flags) {
+  o.code.argument_count = count;
+  o.code.keyword_count = keyword_only;
+  o.code.flags = flags;
+}
+
 constexpr Offsets Python36() {
   Offsets o = Base(6);
   o.interpreter.modules = 16;
@@ -48,6 +56,9 @@ constexpr Offsets Python36() {
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
   o.frame.locals = 376;
   SetLocalNames(o, 64);
+  o.frame.stack_pointer = 72;
+  o.code.bytecode_object = 40;
+  SetArguments(o, 16, 20, 32);
   return o;
 }
 
@@ -62,6 +73,11 @@ constexpr Offsets Python37() {
   o.code = {.filename = 96, .name = 104, .line_table = 112, .first_line = 36};
   o.frame.locals = 360;
   SetLocalNames(o, 64);
+  o.frame.stack_pointer = 72;
+  o.code.bytecode_object = 40;
+  o.interpreter.id = 16;
+  o.runtime.collecting = 632;
+  SetArguments(o, 16, 20, 32);
   return o;
 }
 
@@ -76,6 +92,11 @@ constexpr Offsets Python38() {
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
   o.frame.locals = 360;
   SetLocalNames(o, 72);
+  o.frame.stack_pointer = 72;
+  o.code.bytecode_object = 48;
+  o.interpreter.id = 16;
+  o.runtime.collecting = 544;
+  SetArguments(o, 16, 24, 36);
   return o;
 }
 
@@ -83,6 +104,9 @@ constexpr Offsets Python39() {
   Offsets o = Python38();
   o.interpreter.modules = 856;
   o.runtime.current_thread = 568;
+  o.interpreter.id = 24;
+  o.runtime.collecting = kAbsent;
+  o.interpreter.collecting = 816;
   return o;
 }
 
@@ -99,6 +123,12 @@ constexpr Offsets Python310() {
   o.code = {.filename = 104, .name = 112, .line_table = 120, .first_line = 40};
   o.frame.locals = 352;
   SetLocalNames(o, 72);
+  o.frame.value_stack = 64;
+  o.frame.stack_count = 80;
+  o.code.bytecode_object = 48;
+  o.interpreter.id = 24;
+  o.interpreter.collecting = 816;
+  SetArguments(o, 16, 24, 36);
   return o;
 }
 
@@ -123,6 +153,10 @@ constexpr Offsets Python311() {
   o.frame.locals = 72;
   o.code.local_names = 96;
   o.code.local_kinds = 104;
+  o.frame.stack_count = 64;
+  o.interpreter.id = 48;
+  o.interpreter.collecting = 848;
+  SetArguments(o, 56, 64, 48);
   return o;
 }
 
@@ -152,6 +186,9 @@ constexpr Offsets Python312() {
   o.frame.stack_count = 64;
   o.code.local_names = 96;
   o.code.local_kinds = 104;
+  o.interpreter.id = 8;
+  o.interpreter.collecting = 312;
+  SetArguments(o, 52, 60, 48);
   return o;
 }
 

@@ -26,12 +26,15 @@ struct Offsets {
   struct Runtime {
     std::uint32_t interpreters_head = kAbsent;
     std::uint32_t current_thread = kAbsent;  // 3.7 to 3.11: who has the GIL, or null
+    std::uint32_t collecting = kAbsent;      // 3.7 and 3.8: an int, whether garbage is collected
   } runtime;
   struct Interpreter {
     std::uint32_t next = 0;
     std::uint32_t threads_head = kAbsent;
-    std::uint32_t gil = kAbsent;      // since 3.12: pointer to the GIL this interpreter uses
-    std::uint32_t modules = kAbsent;  // pointer to the dict sys.modules
+    std::uint32_t gil = kAbsent;         // since 3.12: pointer to the GIL this interpreter uses
+    std::uint32_t modules = kAbsent;     // pointer to the dict sys.modules
+    std::uint32_t id = kAbsent;          // since 3.7: a 64-bit number
+    std::uint32_t collecting = kAbsent;  // since 3.9: an int, whether garbage is collected
   } interpreter;
   struct Gil {
     std::uint32_t last_holder = kAbsent;
@@ -57,8 +60,9 @@ struct Offsets {
     std::uint32_t entry = kAbsent;           // 3.11: a byte, 1 when it was called from C
     std::uint32_t bytecode_index = kAbsent;  // 3.14t: which copy of the bytecode it runs
     std::uint32_t locals = kAbsent;          // an array of references, one for each name, then the stack
-    std::uint32_t stack_count = kAbsent;     // 3.12, 3.13: an int, how many there are in all, or...
-    std::uint32_t stack_pointer = kAbsent;   // ...3.14: a pointer behind the last one
+    std::uint32_t stack_count = kAbsent;     // 3.10 to 3.13: an int, how many there are in all, or...
+    std::uint32_t stack_pointer = kAbsent;   // ...up to 3.9 and 3.14: a pointer behind the last one
+    std::uint32_t value_stack = kAbsent;     // 3.10: where those begin that are counted, else at `locals`
   } frame;
   struct Code {
     std::uint32_t filename = kAbsent;
@@ -69,10 +73,14 @@ struct Offsets {
     std::uint32_t first_traceable = kAbsent;
     std::uint32_t bytecode = kAbsent;         // since 3.11: it is a part of the code object
     std::uint32_t bytecode_copies = kAbsent;  // 3.14t: one copy per thread, or null
+    std::uint32_t bytecode_object = kAbsent;  // up to 3.10: a pointer to a bytes object with it
     std::uint32_t local_names = kAbsent;      // a tuple of all names since 3.11, before...
     std::uint32_t local_kinds = kAbsent;      // (since 3.11: a byte for each of them)
     std::uint32_t cell_names = kAbsent;       // ...those that other functions use too...
     std::uint32_t free_names = kAbsent;       // ...and those of functions around it follow
+    std::uint32_t argument_count = kAbsent;   // an int; the first names are those of arguments,
+    std::uint32_t keyword_count = kAbsent;    // an int; then come those that only have names,
+    std::uint32_t flags = kAbsent;            // an int; then *args and **kwargs, if it says so
   } code;
   struct Unicode {
     std::uint32_t length = 16;

@@ -1,9 +1,12 @@
 #include "cpython/scalars.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cmath>
 #include <vector>
 
+#include "cpython/block.h"
 #include "cpython/literal.h"
 #include "cpython/text.h"
 
@@ -13,11 +16,19 @@ namespace {
 using process::Memory;
 using process::RemoteAddress;
 
-constexpr std::size_t kMaxCharacters = 80;
+constexpr std::size_t kMaxCharacters = 160;
 constexpr std::uint64_t kMaxIntegerDigits = 8;  // 72 decimal ones
 constexpr std::uint64_t kMaxIntegerSize = std::uint64_t{1} << 32;
 
 Error NoObject() { return {Code::kFailed, "not a Python object", ""}; }
+
+Result<std::string> QuoteStart(const Memory& memory, RemoteAddress data, std::int64_t size) {
+  if (size < 0) return NoObject();
+  std::vector<std::uint8_t> start(
+      std::min(static_cast<std::uint64_t>(size), std::uint64_t{kMaxCharacters + 1}));
+  if (!start.empty()) RETURN_IF_ERROR(memory.Read(data, std::as_writable_bytes(std::span(start))));
+  return QuoteBytes(start, kMaxCharacters);
+}
 
 }  // namespace
 
@@ -43,13 +54,24 @@ Result<std::string> DescribeText(const Memory& memory, const Offsets& offsets, R
   return QuoteText(text, kMaxCharacters);
 }
 
+Result<std::string> DescribeComplex(const Memory& memory, const ObjectLayout& layout, RemoteAddress object) {
+  ASSIGN_OR_RETURN(const auto parts, memory.ReadValue((object + layout.value).As<std::array<double, 2>>()));
+  const std::string text = FormatComplex(FormatFloat(parts[0]), FormatFloat(parts[1]));
+  return parts[0] == 0 && !std::signbit(parts[0]) ? text : "(" + text + ")";
+}
+
 Result<std::string> DescribeBytes(const Memory& memory, const Offsets& offsets, RemoteAddress object) {
   ASSIGN_OR_RETURN(const auto size, memory.ReadValue((object + offsets.bytes.size).As<std::int64_t>()));
-  if (size < 0) return NoObject();
-  std::vector<std::uint8_t> start(
-      std::min(static_cast<std::uint64_t>(size), std::uint64_t{kMaxCharacters + 1}));
-  RETURN_IF_ERROR(memory.Read(object + offsets.bytes.data, std::as_writable_bytes(std::span(start))));
-  return QuoteBytes(start, kMaxCharacters);
+  return QuoteStart(memory, object + offsets.bytes.data, size);
+}
+
+Result<std::string> DescribeByteArray(const Memory& memory, const ObjectLayout& layout,
+                                      RemoteAddress object) {
+  // size, allocated, the memory, the first byte in it
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, object + layout.value, 32));
+  ASSIGN_OR_RETURN(const std::string text,
+                   QuoteStart(memory, head.GetPointer(24), head.Get<std::int64_t>(0)));
+  return "bytearray(" + text + ")";
 }
 
 }  // namespace probing::cpython

@@ -12,10 +12,15 @@
 
 namespace probing::cpython {
 
+// Levels of containers in a variable's text. Deeper ones are "[…]".
+inline constexpr int kDefaultValueDepth = 6;
+inline constexpr int kMaxValueDepth = 32;
+
 struct Local {
   std::string name;
   std::string text;  // what repr() would say, cut; "<unreadable>" when it changed or makes no sense
   std::string type;  // "int", "numpy.ndarray"; empty when unknown
+  bool is_argument = false;
 };
 
 struct Frame {
@@ -23,9 +28,12 @@ struct Frame {
   std::string file;      // as the code object has it: may be relative, or "<string>"
   int line = 0;          // the line being executed; 0 when the instruction belongs to none
   int first_line = 0;    // where the function starts
-  // Nothing: not asked for (ReadOptions::locals), or the frame went on while they were read. The
-  // values are as of about the same moment, not of exactly one: the program runs.
+  // Arguments first, as the function has them. Nothing: not asked for (ReadOptions::locals), or the frame
+  // went on while they were read. The values are as of about the same moment, not of exactly one: the program
+  // runs.
   std::optional<std::vector<Local>> locals = std::nullopt;
+  // Of a stack with frames of several interpreters: whose it is.
+  std::optional<std::int64_t> interpreter_id = std::nullopt;
 };
 
 // One run of the interpreter's loop, a function in C. Python functions that call each other share one
@@ -44,8 +52,16 @@ struct Thread {
   std::vector<EvalLoop> loops;  // innermost first; together they have all frames
   bool torn = false;            // it ran too fast to be read consistently: frames is empty
   bool skipped = false;         // ReadOptions::skip said so: frames is empty
-  bool truncated = false;       // there are more frames than ReadOptions::max_depth, outermost left out
-  int interpreter = 0;          // 0 is the newest; a process has more than one only if it made them
+  // There are more frames than ReadOptions::max_depth. `left_out` of them are missing before
+  // frames[left_out_at]; 0 when the stack is so deep that the outermost were not found either.
+  bool truncated = false;
+  std::size_t left_out = 0;
+  std::size_t left_out_at = 0;
+  // As Python's `interpreters` module counts: 0 is the main one. A thread has a state, and here an entry, in
+  // each interpreter that it entered.
+  std::int64_t interpreter_id = 0;
+  // It holds the GIL of an interpreter that is collecting garbage. Since Python 3.7.
+  bool is_collecting = false;
 };
 
 // A task of asyncio that is not done.
@@ -55,19 +71,25 @@ struct Task {
     kReady,    // will run when the event loop comes to it
     kWaiting,  // for something that it awaits
   };
-  std::string name;
+  std::uint64_t id = 0;  // the address of its object: no two tasks have the same
+  std::string name;      // empty before Python 3.8, which has no names
   State state = State::kWaiting;
-  std::vector<Frame> frames;  // what awaits what, the last one awaited first; none when it runs
-  pid_t tid = 0;              // of the thread that runs its event loop; 0 when none does, or nobody knows
+  std::vector<Frame> frames;              // what awaits what, the last one awaited first; none when it runs
+  std::vector<std::uint64_t> awaited_by;  // ids of tasks that wait for this one to be done
+  pid_t tid = 0;  // of the thread that runs its event loop; 0 when none does, or nobody knows
 };
 
 struct Snapshot {
   Version version;
   bool free_threaded = false;
-  std::vector<Thread> threads;          // those that have a Python state, the process's first one first
-  std::optional<pid_t> gil_holder_tid;  // nothing: nobody has it, or there is none
-  std::vector<Task> tasks;              // with ReadOptions::tasks; at most 1,000
-  std::size_t task_count = 0;           // all there are
+  std::vector<Thread> threads;  // those that have a Python state, the process's first one first
+  std::size_t interpreter_count = 0;
+  // Whether any interpreter is collecting garbage; nothing before Python 3.7, which does not say.
+  std::optional<bool> is_collecting;
+  std::optional<pid_t> gil_holder_tid;    // nothing: nobody has it, or there is none
+  std::vector<Task> tasks;                // with ReadOptions::tasks; at most 1,000
+  std::optional<std::size_t> task_count;  // all there are; nothing when nobody asked, or nobody knows
+  std::string tasks_unknown;  // why nobody knows, or why `tasks` are not those of all interpreters
 };
 
 }  // namespace probing::cpython

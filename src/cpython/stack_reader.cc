@@ -15,8 +15,6 @@ using process::RemoteAddress;
 
 constexpr std::int64_t kMaxBytecodeBytes = 1 << 30;
 constexpr int kConfirmations = 5;  // how often a doubtful stack must be seen, and nothing else
-// Sweeps that must agree with the first. A loop comes back to where it was: one may agree by chance.
-constexpr int kSecondSweeps = 2;
 // Between two looks from the thread's own CPU it has to run a little: doubled each time, up to a limit.
 constexpr std::int64_t kFirstPauseUs = 20;
 constexpr std::int64_t kMaxPauseUs = 1000;
@@ -25,8 +23,11 @@ Error Changed(const char* what) {
   return {Code::kFailed, std::string("the stack changed while it was read: ") + what, ""};
 }
 
+}  // namespace
+
 // The frames from `first_still` on wait in a call, so their position must stand still.
-bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b, std::size_t first_still) {
+bool StackReader::IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b,
+                              std::size_t first_still) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].code != b[i].code || a[i].owner != b[i].owner) return false;
@@ -35,7 +36,9 @@ bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b,
   return true;  // where the frames are and how they are linked was checked by both sweeps
 }
 
-}  // namespace
+bool StackReader::IsDoubtful(const std::vector<RawFrame>& chain, const ChainPlaces& places) {
+  return chain.empty() || (!places.truncated && chain.back().is_generator);
+}
 
 StackReader::StackReader(const Memory& memory, const Location& location)
     : memory_(&memory),
@@ -55,9 +58,11 @@ Stack StackReader::Read(RemoteAddress thread, const StackOptions& options) {
     }
     auto attempt = TryToRead(thread, options);
     if (!attempt.ok()) continue;
-    if (attempt->is_doubtful) ++doubtful;
-    const bool confirmed = doubtful == i + 1 && (doubtful == kConfirmations || doubtful == options.attempts);
-    if (!attempt->is_doubtful || confirmed) return std::move(attempt->stack);
+    if (!attempt->doubtful || options.keep_doubtful) return std::move(*attempt);
+    // Believed only when several attempts and no other say so.
+    ++doubtful;
+    if (doubtful == i + 1 && (doubtful == kConfirmations || doubtful == options.attempts))
+      return std::move(*attempt);
   }
   Stack torn;
   torn.torn = true;
@@ -70,37 +75,50 @@ void StackReader::Keep(const std::vector<RemoteAddress>& threads) {
   std::erase_if(places_, [&](const auto& entry) { return !alive.contains(entry.first); });
 }
 
-Result<StackReader::Attempt> StackReader::TryToRead(RemoteAddress thread, const StackOptions& options) {
+Result<Stack> StackReader::TryToRead(RemoteAddress thread, const StackOptions& options) {
   ChainPlaces& places = places_[thread.address];
   if (options.cpu != nullptr && !options.cpu->Enter()) return Changed("the thread's CPU");
-  auto first = chains_.Sweep(thread, places);
+  // Somebody else may have wanted less of a deep stack.
+  const bool is_other = (places.gap != 0 || places.truncated) && places.max_depth != options.max_depth;
+  auto first = is_other ? Changed("how much of it is wanted") : chains_.Sweep(thread, places);
   if (!first.ok()) {
     ASSIGN_OR_RETURN(places, chains_.Walk(thread, options.max_depth, places));
     first = chains_.Sweep(thread, places);
     if (!first.ok()) return std::move(first.error());
   }
-  Attempt attempt;
-  attempt.stack.truncated = places.truncated;
-  attempt.is_doubtful = first->empty() || (!places.truncated && first->back().is_generator);
+  Stack stack;
+  stack.truncated = places.truncated || places.left_out > 0;
+  stack.left_out = places.left_out;
+  stack.doubtful = IsDoubtful(*first, places);
   // Code objects are read between the sweeps: while the chain stands they are alive.
-  RETURN_IF_ERROR(Describe(*first, attempt.stack));
+  RETURN_IF_ERROR(Describe(*first, places.gap, stack));
   for (int i = 0; i < kSecondSweeps; ++i) {
     ASSIGN_OR_RETURN(const auto again, chains_.Sweep(thread, places));
     if (!IsSameChain(*first, again, options.must_stand_still ? 0 : 1)) return Changed("frames");
   }
   if (options.cpu != nullptr && !options.cpu->StoodStill()) return Changed("the thread ran");
-  return attempt;
+  return stack;
 }
 
-Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, Stack& stack) {
+Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, std::size_t gap, Stack& stack) {
   std::vector<RemoteAddress> needed;
   for (const RawFrame& frame : chain) {
     if (!frame.is_internal) needed.push_back(frame.code);
   }
   RETURN_IF_ERROR(codes_.Load(needed));
-  stack.frames.reserve(needed.size());
+  return DescribeLoaded(chain, gap, stack);
+}
+
+Result<void> StackReader::DescribeLoaded(const std::vector<RawFrame>& chain, std::size_t gap,
+                                         Stack& stack) const {
+  stack.frames.reserve(chain.size());
   std::size_t in_loop = 0;
-  for (const RawFrame& raw : chain) {
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const RawFrame& raw = chain[i];
+    if (gap != 0 && i == gap) {
+      stack.left_out_at = stack.frames.size();
+      if (in_loop > 0) stack.loops.push_back({std::exchange(in_loop, 0), 0});  // the rest of it is left out
+    }
     if (raw.is_internal) {
       stack.loops.push_back({std::exchange(in_loop, 0), raw.address.address});
       continue;
@@ -125,7 +143,7 @@ Result<void> StackReader::Describe(const std::vector<RawFrame>& chain, Stack& st
 
 Result<std::vector<Frame>> StackReader::DescribeWaiting(const std::vector<RawFrame>& frames) {
   Stack stack;
-  RETURN_IF_ERROR(Describe(frames, stack));
+  RETURN_IF_ERROR(Describe(frames, 0, stack));
   return std::move(stack.frames);
 }
 

@@ -24,6 +24,11 @@ struct Stack {
   std::vector<EvalLoop> loops;
   bool torn = false;
   bool truncated = false;
+  std::size_t left_out = 0;     // frames, ...
+  std::size_t left_out_at = 0;  // ...before this one
+  // It has no frame, or its outermost one is a generator. Both happen, but a moment between two calls looks
+  // like that too.
+  bool doubtful = false;
 };
 
 struct StackOptions {
@@ -32,6 +37,8 @@ struct StackOptions {
   bool must_stand_still = false;  // the innermost position has to agree as well
   // Where to read from, if anywhere: what the thread did meanwhile is no stack then.
   process::SharedCpu* cpu = nullptr;
+  // Return a doubtful stack as it is, flagged, instead of reading again until it is confirmed.
+  bool keep_doubtful = false;
 };
 
 // Not thread-safe. Lifetime: `memory` must outlive it.
@@ -42,9 +49,15 @@ class StackReader {
   // `thread` is the address of a PyThreadState.
   Stack Read(process::RemoteAddress thread, const StackOptions& options);
 
+  // One attempt at each of many threads, with a few system calls for all. Threads that moved meanwhile, and
+  // doubtful stacks, are torn: Read() them. Of the options, `attempts`, `cpu` and `keep_doubtful` do not
+  // count.
+  std::vector<Stack> ReadMany(const std::vector<process::RemoteAddress>& threads,
+                              const StackOptions& options);
+
   // Adds the variables of the frames of a stack that was just read. Those of frames that went on
   // meanwhile are left out. Call BeginLocals() before, once for all threads.
-  void BeginLocals() { locals_.Begin(); }
+  void BeginLocals(int depth) { locals_.Begin(depth); }
   void AddLocals(process::RemoteAddress thread, std::size_t max_depth, int attempts, Stack& stack);
 
   // Frames that wait, wherever they are: those of coroutines. Checks nothing but their code objects.
@@ -57,15 +70,17 @@ class StackReader {
   void Keep(const std::vector<process::RemoteAddress>& threads);
 
  private:
-  struct Attempt {
-    Stack stack;
-    // It has no frame, or its outermost one is a generator. Both happen, but a moment between two
-    // calls looks like that too: it is believed only when several attempts and no other say so.
-    bool is_doubtful = false;
-  };
+  // Sweeps that must agree with the first. A loop comes back to where it was: one may agree by chance.
+  static constexpr int kSecondSweeps = 2;
 
-  Result<Attempt> TryToRead(process::RemoteAddress thread, const StackOptions& options);
-  Result<void> Describe(const std::vector<RawFrame>& chain, Stack& stack);
+  static bool IsSameChain(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b,
+                          std::size_t first_still);
+  static bool IsDoubtful(const std::vector<RawFrame>& chain, const ChainPlaces& places);
+  Result<Stack> TryToRead(process::RemoteAddress thread, const StackOptions& options);
+  // `gap`: ChainPlaces::gap.
+  Result<void> Describe(const std::vector<RawFrame>& chain, std::size_t gap, Stack& stack);
+  // REQUIRES: the code objects of all frames are in codes_.
+  Result<void> DescribeLoaded(const std::vector<RawFrame>& chain, std::size_t gap, Stack& stack) const;
   Result<std::int64_t> PositionInBytecode(const RawFrame& frame, const CodeInfo& code) const;
 
   const process::Memory* memory_;

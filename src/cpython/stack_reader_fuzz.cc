@@ -112,14 +112,20 @@ void ReadAll(FakePython& python) {
   const auto read = [&](RemoteAddress thread) {
     Stack stack = reader.Read(thread, {.max_depth = 100, .attempts = 3});
     if (stack.torn && !stack.frames.empty()) std::abort();  // never a guess
-    reader.BeginLocals();
+    reader.BeginLocals(kDefaultValueDepth);
     if (!stack.torn) reader.AddLocals(thread, 100, 3, stack);
   };
   read(python.thread());
   if (!states.ok()) return;
   for (const InterpreterState& interpreter : *states) {
     (void)FindGilHolder(memory, python.location(), interpreter);
-    for (const ThreadState& thread : interpreter.threads) read(thread.address);
+    std::vector<RemoteAddress> threads;
+    for (const ThreadState& thread : interpreter.threads) {
+      threads.push_back(thread.address);
+      read(thread.address);
+    }
+    for (const Stack& stack : reader.ReadMany(threads, {.max_depth = 100}))
+      if (stack.torn && !stack.frames.empty()) std::abort();
     (void)ReadThreadNames(memory, python.location(), interpreter.address);
     (void)TaskReader(memory, python.location(), process::Maps::Of({}), reader).Read(interpreter);
     if (interpreter.threads.size() > 8) return;

@@ -50,6 +50,12 @@ class FakePython : public testing::Test {
     return frame;
   }
 
+  RemoteAddress MakeThread(RemoteAddress innermost) {
+    const RemoteAddress thread = memory_.Allocate(256);
+    memory_.Write(thread + location_.offsets.thread.frame, innermost);
+    return thread;
+  }
+
   void SetInnermost(RemoteAddress frame) { memory_.Write(thread_ + location_.offsets.thread.frame, frame); }
 
   FakeMemory memory_{1 << 20};
@@ -143,6 +149,45 @@ TEST_F(FakePython, ACodeObjectThatTookThePlaceOfAnotherIsNoticed) {
   EXPECT_EQ(reader.Read(thread_, {.max_depth = 100, .attempts = 3}).frames.at(0).function, "before");
   memory_.Write(code + location_.offsets.code.name, MakeStr("after"));
   EXPECT_EQ(reader.Read(thread_, {.max_depth = 100, .attempts = 3}).frames.at(0).function, "after");
+}
+
+TEST_F(FakePython, ManyStacksAreReadAtOnceAndThoseInDoubtAreLeftToBeReadAlone) {
+  const RemoteAddress outer = MakeFrame(MakeCode("outer", 10), 0, {});
+  const RemoteAddress circle = MakeFrame(MakeCode("circle", 1), 0, {});
+  memory_.Write(circle + location_.offsets.frame.previous, circle);
+  const std::vector<RemoteAddress> threads{MakeThread(MakeFrame(MakeCode("inner", 20), 5, outer)),
+                                           MakeThread({}), MakeThread(circle),
+                                           MakeThread(MakeFrame(MakeCode("alone", 30), 0, {}))};
+  const auto stacks = StackReader(memory_, location_).ReadMany(threads, {.max_depth = 100});
+  ASSERT_EQ(stacks.size(), 4U);
+  ASSERT_EQ(stacks[0].frames.size(), 2U);
+  EXPECT_EQ(stacks[0].frames[0].function, "inner");
+  EXPECT_EQ(stacks[0].frames[1].line, 11);
+  EXPECT_TRUE(stacks[1].torn);
+  EXPECT_TRUE(stacks[2].torn);
+  EXPECT_EQ(stacks[3].frames.at(0).function, "alone");
+}
+
+TEST_F(FakePython, OfManyStacksOneThatMovesBetweenTwoReadingsIsTorn) {
+  const RemoteAddress moving = MakeFrame(MakeCode("moving", 10), 0, {});
+  const std::vector<RemoteAddress> threads{MakeThread(MakeFrame(MakeCode("still", 20), 0, {})),
+                                           MakeThread(moving)};
+  memory_.before_read = [&, n = 0]() mutable {
+    memory_.Write(moving + location_.offsets.frame.instruction, std::int32_t{n++ % 8});
+  };
+  StackReader reader(memory_, location_);
+  const auto stacks = reader.ReadMany(threads, {.max_depth = 100, .must_stand_still = true});
+  EXPECT_FALSE(stacks.at(0).torn);
+  EXPECT_TRUE(stacks.at(1).torn);
+  EXPECT_TRUE(stacks.at(1).frames.empty());
+}
+
+TEST_F(FakePython, WhereOneOfManyCannotBeReadNoneIsGuessed) {
+  const std::vector<RemoteAddress> threads{MakeThread(MakeFrame(MakeCode("still", 20), 0, {})),
+                                           MakeThread(RemoteAddress{8})};
+  StackReader reader(memory_, location_);
+  for (const Stack& stack : reader.ReadMany(threads, {.max_depth = 100})) EXPECT_TRUE(stack.torn);
+  EXPECT_EQ(reader.Read(threads[0], {.max_depth = 100, .attempts = 3}).frames.size(), 1U);
 }
 
 }  // namespace

@@ -57,8 +57,18 @@ Result<std::vector<InterpreterState>> TryToReadStates(const Memory& memory, cons
   while (at) {
     if (interpreters.size() >= kMaxInterpreters || !seen.insert(at.address).second) return Changed();
     ASSIGN_OR_RETURN(auto threads, ReadThreads(memory, location.offsets, at));
-    interpreters.push_back({at, std::move(threads)});
+    std::int64_t id = 0;
+    if (location.offsets.interpreter.id != kAbsent) {
+      ASSIGN_OR_RETURN(id, memory.ReadValue((at + location.offsets.interpreter.id).As<std::int64_t>()));
+    }
+    interpreters.push_back({at, id, std::move(threads)});
     ASSIGN_OR_RETURN(at, memory.ReadValue((at + location.offsets.interpreter.next).As<RemoteAddress>()));
+  }
+  if (location.offsets.interpreter.id == kAbsent) {
+    // The newest comes first.
+    for (std::size_t i = 0; i < interpreters.size(); ++i) {
+      interpreters[i].id = static_cast<std::int64_t>(interpreters.size() - 1 - i);
+    }
   }
   return interpreters;
 }
@@ -142,6 +152,23 @@ bool AreStill(const Memory& memory, const Location& location, const std::vector<
     }
   }
   return true;
+}
+
+std::optional<bool> IsCollecting(const Memory& memory, const Location& location,
+                                 const InterpreterState& interpreter) {
+  const Offsets& offsets = location.offsets;
+  RemoteAddress at;
+  if (offsets.interpreter.collecting != kAbsent) {
+    at = interpreter.address + offsets.interpreter.collecting;
+  } else if (offsets.runtime.collecting != kAbsent) {
+    at = {location.first_interpreter.address - offsets.runtime.interpreters_head +
+          offsets.runtime.collecting};
+  } else {
+    return std::nullopt;
+  }
+  const auto collecting = memory.ReadValue(at.As<std::int32_t>());
+  if (!collecting.ok() || (*collecting != 0 && *collecting != 1)) return std::nullopt;
+  return *collecting == 1;
 }
 
 std::optional<RemoteAddress> FindGilHolder(const Memory& memory, const Location& location,

@@ -18,6 +18,7 @@ struct ThreadState {
 
 struct InterpreterState {
   process::RemoteAddress address;
+  std::int64_t id = 0;
   std::vector<ThreadState> threads;
 };
 
@@ -33,6 +34,10 @@ enum class Changes : std::uint8_t { kNew, kAll };
 // thread. False also when nothing can be read any more.
 bool AreStill(const process::Memory& memory, const Location& location,
               const std::vector<InterpreterState>& states, Changes changes);
+
+// Whether this interpreter is collecting garbage; before 3.9, whether any is. Nothing when it does not say.
+std::optional<bool> IsCollecting(const process::Memory& memory, const Location& location,
+                                 const InterpreterState& interpreter);
 
 // Address of the thread state that holds the GIL of this interpreter; nothing when nobody does,
 // when it has none, or when what is found there is none of its threads.

@@ -15,8 +15,12 @@ using process::Memory;
 using process::RemoteAddress;
 
 constexpr std::size_t kMaxListed = 1 << 16;
+constexpr int kFirstWithLists = 14;
+constexpr std::size_t kMaxWords = 1 << 14;  // of the variables of _asyncio: it has 1,500
 
 Error Moved() { return {Code::kFailed, "the list of tasks changed while it was read", ""}; }
+
+Error Unknown() { return {Code::kNotFound, "this Python does not say where its tasks are", ""}; }
 
 // What _asyncio says about itself since 3.14, in the section .AsyncioDebug.
 struct AsyncioDebug {
@@ -54,12 +58,27 @@ std::optional<AsyncioDebug> FindDebug(const Memory& memory, const process::Maps&
 }  // namespace
 
 TaskList::TaskList(const Memory& memory, const Location& location, const process::Maps& maps)
-    : memory_(&memory), objects_(ObjectLayout::Of(location)), attributes_(memory, location) {
-  // Up to 3.13 as seen in tasks of 3.12.1 and 3.13.0: from the end of the object's head.
-  const int minor = location.version.minor;
-  if (minor == 12) layout_ = {.state = 72, .waiter = 112, .coroutine = 120, .name = 128, .end = 136};
-  if (minor == 13) layout_ = {.state = 80, .waiter = 96, .coroutine = 104, .name = 112, .end = 120};
-  if (minor == 14) FindLayout(maps);
+    : memory_(&memory),
+      objects_(ObjectLayout::Of(location)),
+      attributes_(memory, location),
+      minor_(location.version.minor) {
+  if (minor_ >= kFirstWithLists) FindLayout(maps);
+  if (minor_ == 6) FindSetOfC(maps);
+}
+
+// A variable without a name, but it is the only one that is a WeakSet.
+void TaskList::FindSetOfC(const process::Maps& maps) {
+  for (const process::Maps::Object& object : maps.Objects()) {
+    if (!process::BaseName(object.path).starts_with("_asyncio.")) continue;
+    for (const DataRange& range : ReadObjectData(*memory_, maps, object)) {
+      if (range.words.size() > kMaxWords) continue;
+      for (const std::uint64_t word : range.words) {
+        if (word % alignof(void*) != 0 || maps.Find(word) == nullptr) continue;
+        const auto type = attributes_.TypeName({word});
+        if (type.ok() && *type == "WeakSet") set_of_c_ = {word};
+      }
+    }
+  }
 }
 
 void TaskList::FindLayout(const process::Maps& maps) {
@@ -72,7 +91,6 @@ void TaskList::FindLayout(const process::Maps& maps) {
   layout_.name = from_value(debug->task_name);
   layout_.waiter = layout_.coroutine - 8;
   layout_.state = from_value(debug->task_awaited_by) + 8;
-  layout_.end = layout_.name + 8;
   node_ = static_cast<std::uint32_t>(debug->task_node);
   thread_list_ = static_cast<std::uint32_t>(debug->thread_tasks_head);
   interpreter_list_ = static_cast<std::uint32_t>(debug->interpreter_tasks_head);
@@ -80,25 +98,43 @@ void TaskList::FindLayout(const process::Maps& maps) {
 
 Result<std::vector<RemoteAddress>> TaskList::Find(const InterpreterState& interpreter) const {
   std::vector<RemoteAddress> tasks;
-  if (node_ != kAbsent) {
+  ASSIGN_OR_RETURN(const auto module, attributes_.FindModule(interpreter.address, "asyncio.tasks"));
+  if (!module) return tasks;
+  if (minor_ >= kFirstWithLists) {
+    if (node_ == kAbsent) return Unknown();
     RETURN_IF_ERROR(AddList(interpreter.address + interpreter_list_, tasks));
     for (const ThreadState& thread : interpreter.threads) {
       RETURN_IF_ERROR(AddList(thread.address + thread_list_, tasks));
     }
-  } else {
-    ASSIGN_OR_RETURN(const auto module, attributes_.FindModule(interpreter.address, "asyncio.tasks"));
-    if (!module) return tasks;
-    ASSIGN_OR_RETURN(const auto scheduled, attributes_.FindVariable(module, "_scheduled_tasks"));
-    if (scheduled) {
-      ASSIGN_OR_RETURN(const auto set, attributes_.FindAttribute(scheduled, "data"));
-      if (set) RETURN_IF_ERROR(AddSet(set, true, tasks));
-    }
-    ASSIGN_OR_RETURN(const auto eager, attributes_.FindVariable(module, "_eager_tasks"));
-    if (eager) RETURN_IF_ERROR(AddSet(eager, false, tasks));
   }
+  ASSIGN_OR_RETURN(const auto weak_sets, FindWeakSets(module));
+  if (weak_sets.empty()) return Unknown();
+  for (const RemoteAddress weak : weak_sets) {
+    ASSIGN_OR_RETURN(const auto set, attributes_.FindAttribute(weak, "data"));
+    if (!set) return Unknown();
+    RETURN_IF_ERROR(AddSet(set, true, tasks));
+  }
+  ASSIGN_OR_RETURN(const auto eager, attributes_.FindVariable(module, "_eager_tasks"));
+  if (eager) RETURN_IF_ERROR(AddSet(eager, false, tasks));
   std::sort(tasks.begin(), tasks.end());
   tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
   return tasks;
+}
+
+Result<std::vector<RemoteAddress>> TaskList::FindWeakSets(RemoteAddress module) const {
+  std::vector<RemoteAddress> sets;
+  if (minor_ >= 7) {
+    ASSIGN_OR_RETURN(const auto set,
+                     attributes_.FindVariable(module, minor_ >= 12 ? "_scheduled_tasks" : "_all_tasks"));
+    if (set) sets.push_back(set);
+    return sets;
+  }
+  if (set_of_c_) sets.push_back(set_of_c_);
+  ASSIGN_OR_RETURN(const auto python_class, attributes_.FindVariable(module, "_PyTask"));
+  if (!python_class) return sets;
+  ASSIGN_OR_RETURN(const auto set, attributes_.FindInClass(python_class, "_all_tasks"));
+  if (set) sets.push_back(set);
+  return sets;
 }
 
 Result<void> TaskList::AddSet(RemoteAddress set, bool is_weak, std::vector<RemoteAddress>& tasks) const {

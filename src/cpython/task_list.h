@@ -1,37 +1,37 @@
-// Where the tasks of asyncio are, and how one is laid out (Python 3.12 and newer).
+// Where the tasks of asyncio are.
 //
-// Tasks made in C are found where asyncio keeps them: up to 3.13 in the weak set
-// asyncio.tasks._scheduled_tasks, since 3.14 in lists that the threads' states begin.
+// Up to 3.13 asyncio keeps them in a weak set: a variable of the C code (3.6), asyncio.tasks._all_tasks (3.7
+// to 3.11) or asyncio.tasks._scheduled_tasks. Since 3.14 those made in C are in lists that the threads'
+// states begin.
 #pragma once
 
 #include <vector>
 
 #include "cpython/attributes.h"
+#include "cpython/future_object.h"
 #include "cpython/states.h"
 #include "process/maps.h"
 
 namespace probing::cpython {
 
-// Of a TaskObj, in bytes from the end of the object's head. Its first field is the event loop.
-struct TaskLayout {
-  std::uint32_t state = kAbsent, waiter = kAbsent, coroutine = kAbsent, name = kAbsent, end = 0;
-};
-
 // Lifetime: `memory` must outlive it.
 class TaskList {
  public:
-  // `maps` of the process: since 3.14 the module that makes the tasks describes them.
+  // `maps` of the process: since 3.14 the module that makes the tasks describes them, in 3.6 it has their
+  // set.
   TaskList(const process::Memory& memory, const Location& location, const process::Maps& maps);
 
-  // False when this Python is older, or has not imported asyncio.
-  bool is_known() const { return layout_.state != kAbsent; }
-  const TaskLayout& layout() const { return layout_; }
+  // What 3.14 says about its tasks; nothing with other versions.
+  const TaskLayout& own_layout() const { return layout_; }
 
-  // In the order of their addresses. Fails when the lists changed meanwhile.
+  // In the order of their addresses; none when asyncio is not imported. Fails when the lists changed
+  // meanwhile, with kNotFound when this Python does not say where they are.
   Result<std::vector<process::RemoteAddress>> Find(const InterpreterState& interpreter) const;
 
  private:
   void FindLayout(const process::Maps& maps);
+  void FindSetOfC(const process::Maps& maps);
+  Result<std::vector<process::RemoteAddress>> FindWeakSets(process::RemoteAddress module) const;
   Result<void> AddSet(process::RemoteAddress set, bool is_weak,
                       std::vector<process::RemoteAddress>& tasks) const;
   Result<void> AddList(process::RemoteAddress head, std::vector<process::RemoteAddress>& tasks) const;
@@ -39,7 +39,9 @@ class TaskList {
   const process::Memory* memory_;
   ObjectLayout objects_;
   AttributeReader attributes_;
+  int minor_;
   TaskLayout layout_;
+  process::RemoteAddress set_of_c_;  // 3.6
   // Since 3.14: in threads' states, in interpreters, and in tasks.
   std::uint32_t thread_list_ = kAbsent, interpreter_list_ = kAbsent, node_ = kAbsent;
 };

@@ -55,12 +55,14 @@ Result<std::string> ReadUnicode(const process::Memory& memory, const Offsets& of
   const unsigned width = state & 7U;
   const bool compact = (state & 8U) != 0;
   const bool ascii = (state & 16U) != 0;
-  // Names and file names are made by the compiler, which makes compact strings only.
-  if (!compact || (width != 1 && width != 2 && width != 4) || length < 0) return NotA("str");
+  if ((width != 1 && width != 2 && width != 4) || length < 0) return NotA("str");
   const std::size_t count = std::min(static_cast<std::size_t>(length), max_characters);
   std::vector<std::byte> characters(count * width);
-  const process::RemoteAddress data =
-      object + (ascii ? offsets.unicode.ascii_data : offsets.unicode.other_data);
+  process::RemoteAddress data = object + (ascii ? offsets.unicode.ascii_data : offsets.unicode.other_data);
+  if (!compact) {  // an object of a class made of str: its characters are elsewhere
+    ASSIGN_OR_RETURN(data,
+                     memory.ReadValue((object + offsets.unicode.other_data).As<process::RemoteAddress>()));
+  }
   RETURN_IF_ERROR(memory.Read(data, characters));
   return Utf8FromCharacters(characters, width);
 }

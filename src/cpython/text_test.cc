@@ -53,6 +53,14 @@ TEST_F(ReadText, AsciiAndWider) {
   EXPECT_EQ(*ReadUnicode(memory_, offsets_, Put({1, 2}, "\x44\x04"), 100), "\u0444");
 }
 
+TEST_F(ReadText, ClassesMadeOfStrHaveTheirCharactersElsewhere) {
+  const RemoteAddress characters = memory_.Allocate(16);
+  memory_.Write(characters, "hello");
+  const RemoteAddress text = Put({5, 1, false, true}, "");
+  memory_.Write(text + offsets_.unicode.other_data, characters);
+  EXPECT_EQ(*ReadUnicode(memory_, offsets_, text, 100), "hello");
+}
+
 TEST_F(ReadText, LongOnesAreCut) {
   EXPECT_EQ(*ReadUnicode(memory_, offsets_, Put({5, 1, true, true}, "hello"), 2), "he");
   EXPECT_EQ(*ReadUnicode(memory_, offsets_, Put({INT64_MAX, 1, true, true}, "hello"), 5), "hello");

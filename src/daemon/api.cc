@@ -142,7 +142,11 @@ server::Request RowsRequest(std::string sql) {
 }
 
 asio::awaitable<Result<Json>> QueryRows(Daemon& daemon, std::string sql, std::optional<pid_t> target) {
-  const server::Request request = RowsRequest(std::move(sql));
+  co_return co_await QueryRows(daemon, RowsRequest(std::move(sql)), target);
+}
+
+asio::awaitable<Result<Json>> QueryRows(Daemon& daemon, server::Request request,
+                                        std::optional<pid_t> target) {
   const Result<server::Content> answer = co_await daemon.queries.Answer(request, target);
   if (!answer.ok()) co_return answer.error();
   Json rows = Json::parse(answer->body, nullptr, false);

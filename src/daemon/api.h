@@ -70,5 +70,7 @@ boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon,
 server::Request RowsRequest(std::string sql);
 boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, std::string sql,
                                                        std::optional<pid_t> target = std::nullopt);
+boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, server::Request request,
+                                                       std::optional<pid_t> target = std::nullopt);
 
 }  // namespace probing::daemon

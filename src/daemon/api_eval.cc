@@ -19,7 +19,7 @@ constexpr auto kEvalSlack = 3000ms;  // the probe's own deadline comes first: it
 constexpr double kMaxEvalSeconds = 86400;
 constexpr std::size_t kAuditedCode = 1000;
 // What an eval may say beyond its code; evaluate.py knows what it means.
-constexpr std::array kEvalFields{"op",    "session",   "thread",    "frame",
+constexpr std::array kEvalFields{"op",    "session",   "thread",    "frame",  "at",
                                  "whole", "arguments", "confirmed", "ipython"};
 
 // Stops the evaluation of a session, wherever it is; it is answered where it was asked for.
@@ -97,6 +97,14 @@ Answer EvaluateAloud(Daemon& daemon, const server::Request& request, ProbeLink::
   for (const auto& [key, value] : answer->fields()) {
     // Not by its looks: the value of `1+1` is the text "2".
     object[key] = key.ends_with("_us") ? Json(answer->GetNumber(key)) : Json(value);
+  }
+  if (const std::int64_t tid = answer->GetNumber("running_tid", 0); tid != 0) {
+    const std::optional<GilHolder> thread = FindThread(*pid, static_cast<pid_t>(tid));
+    object["running"] = {{"tid", tid},
+                         {"for_ms", answer->GetNumber("running_ms", 0)},
+                         {"stack", thread ? thread->stack : std::vector<std::string>()}};
+    object.erase("running_tid");
+    object.erase("running_ms");
   }
   if (answer->Get("gil") == "unavailable") {
     if (const std::optional<GilHolder> holder = FindGilHolder(*pid)) {

@@ -17,13 +17,12 @@ Result<void> CheckReachable(Daemon& daemon, pid_t pid) {
     return Error{Code::kNotFound, name + " has ended", "`probing list` shows what is left"};
   }
   ASSIGN_OR_RETURN(const process::Status found, process::ReadStatus(pid));
-  // Seen for the first time, perhaps in a namespace we do not look into.
-  RETURN_IF_ERROR(daemon.targets.Attach(pid));
   if (found.state == 'T') {
     return Error{Code::kFailed, name + " is stopped, so its probe cannot answer",
                  "`kill -CONT " + std::to_string(pid) + "` lets it go on"};
   }
-  return {};
+  // Seen for the first time, perhaps in a namespace we do not look into.
+  return daemon.targets.Attach(pid);
 }
 
 }  // namespace
@@ -33,8 +32,9 @@ asio::awaitable<Result<wire::Message>> AskProbe(Daemon& daemon, pid_t pid, wire:
                                                 ProbeLink::OnPartial on_partial) {
   const Result<void> reachable = CheckReachable(daemon, pid);
   if (!reachable.ok()) co_return reachable.error();
-  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid);
+  Result<ProbeLink> link = ProbeLink::Open(daemon.io.get_executor(), pid, wire::kMaxFrameBytes);
   if (!link.ok()) co_return link.error();
+  link->EndIfSilent();
   co_return co_await link->Call(std::move(request), timeout, std::move(on_partial));
 }
 

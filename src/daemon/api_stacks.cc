@@ -29,19 +29,30 @@ std::string Field(const Request& request, const char* name, const char* otherwis
 Result<backtrace::Options> OptionsOf(const Request& request) {
   backtrace::Options options;
   options.selection.all = IsOn(request, "all");
-  options.native = IsOn(request, "native");
+  options.lines = IsOn(request, "lines");
+  options.native = options.lines || IsOn(request, "native");
   options.stop = IsOn(request, "stop");
   options.locals = IsOn(request, "locals");
+  options.task_tree = IsOn(request, "task_tree");
+  options.wait_channels = Field(request, "format", "json") != "text";
   if (const std::string text = Field(request, "tid", ""); !text.empty()) {
     pid_t tid = 0;
     if (!ParseNumber(text, tid) || tid <= 0)
       return Error{Code::kUsage, "tid is a thread id, not \"" + text + "\"", ""};
     options.selection.tid = tid;
   }
+  if (const std::string text = Field(request, "depth", ""); !text.empty()) {
+    ASSIGN_OR_RETURN(options.depth, backtrace::DepthOf(text));
+  }
   // Both hold threads for a moment.
   if ((options.native || options.stop) && request.right < server::Right::kProfile) {
     return Error{Code::kPermission, "native and stop hold threads, which takes the right to profile",
                  "`probing token --rights profile` shows the token for it"};
+  }
+  // What is in variables (tokens, passwords, data) is what code in the process could read.
+  if (options.locals && request.right < server::Right::kEval) {
+    return Error{Code::kPermission, "local variables take the right to eval",
+                 "`probing token --rights eval` shows the token for it"};
   }
   return options;
 }
@@ -128,15 +139,17 @@ asio::awaitable<Result<Content>> Backtrace(Daemon& daemon, const Request& reques
     co_return shown.error();
   if (Field(request, "format", "json") != "text")
     co_return Content{"application/json", backtrace::PictureToJson(*picture), 200, {}};
-  const auto emphasis =
-      IsOn(request, "emphasis") ? backtrace::Emphasis::kTerminal : backtrace::Emphasis::kNone;
-  co_return Content{"text/plain; charset=utf-8", backtrace::PictureToText(*picture, emphasis), 200, {}};
+  backtrace::TextStyle style;
+  if (IsOn(request, "emphasis")) style.emphasis = backtrace::Emphasis::kTerminal;
+  (void)ParseNumber(Field(request, "columns", "0"), style.columns);
+  co_return Content{"text/plain; charset=utf-8", backtrace::PictureToText(*picture, style), 200, {}};
 }
 
 void AddStackRoutes(server::Router& router, Daemon& daemon) {
   const auto shared = std::make_shared<SharedAnswers>(daemon.io);  // a target is read once for all who look
   router.AddContent("GET", wire::kBacktraceRoute, server::Right::kRead, [&, shared](const Request& request) {
-    const std::string what = server::JsonText(Json(request.query));
+    const std::string what =
+        std::string(server::RightName(request.right)) + " " + server::JsonText(Json(request.query));
     return AskOnce(shared->Get(what, [&daemon, request] { return Backtrace(daemon, request); }));
   });
   router.AddContent("POST", wire::kFlamegraphRoute, server::Right::kProfile,

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "daemon/api_store.h"
 #include "daemon/host_name.h"
+#include "daemon/recorded_job.h"
 #include "daemon/rules.h"
 #include "wire/config_directory.h"
 #include "wire/diagnosis.h"
@@ -23,6 +24,7 @@ struct Asked {
   std::string class_name;  // "": all
   double patience_s = 0;
   std::optional<wire::StoreUrl> store;  // is asked, instead of this host
+  std::string directory;                // or one with recordings is
 };
 
 std::string Field(const Request& request, const std::string& name) {
@@ -44,6 +46,15 @@ Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
   if (const std::string store = Field(request, "store"); !store.empty()) {
     ASSIGN_OR_RETURN(asked.store, StoreOf(daemon, request, store == "true" ? Json(true) : Json(store)));
   }
+  asked.directory = Field(request, "directory");
+  if (!asked.directory.empty()) {
+    if (request.right != server::Right::kOwn)
+      return Error{Code::kPermission, "directories can be asked for over the unix socket only",
+                   "run `probing -t DIR diagnose` on the machine that has it"};
+    if (!asked.directory.starts_with('/') || !RecordedJob::IsIn(asked.directory))
+      return Error{Code::kUsage, asked.directory + " has no recordings of torch's Flight Recorder",
+                   "their files are called _dump_RANK or nccl_trace_rank_RANK"};
+  }
   return asked;
 }
 
@@ -57,6 +68,25 @@ Json Numbers(const Json& value) {
     }
   }
   return list;
+}
+
+// Rows of a rule: of a store, of recordings, or of this host.
+asio::awaitable<Result<Json>> RowsOf(Daemon& daemon, const Asked& asked, std::string sql) {
+  if (asked.store) co_return co_await StoreRows(daemon, *asked.store, std::move(sql));
+  Request request = RowsRequest(std::move(sql));
+  if (!asked.directory.empty()) {
+    request.body["directory"] = asked.directory;
+    request.right = server::Right::kOwn;  // as ParseAsked() has seen
+  }
+  co_return co_await QueryRows(daemon, std::move(request));
+}
+
+// A rank of a recording has no process that could be looked at.
+void PointIntoRecording(const std::string& directory, Json& finding) {
+  finding["pids"] = Json::array();
+  const Json& ranks = finding["ranks"];
+  finding["next"] = "probing -t " + directory + " query \"SELECT * FROM python.collective_starts" +
+                    (ranks.empty() ? "" : " WHERE rank = " + ranks[0].dump()) + " ORDER BY timestamp\"";
 }
 
 // About a process of another host: its number means somebody else here.
@@ -120,6 +150,7 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
                  {"evidence", text("evidence", rule.about.c_str())},
                  {"next", text("next", "")},
                  {"rule", rule.name}};
+    if (!asked.directory.empty()) PointIntoRecording(asked.directory, finding);
     const Json& pids = finding["pids"];
     if (asked.target && (std::ranges::find(pids, Json(*asked.target)) == pids.end() || IsElsewhere(finding)))
       continue;
@@ -137,6 +168,13 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
   const std::string directory = views.empty() ? "" : views + "/diagnose";
   const std::vector<Rule> rules =
       asked->store ? LoadStoreRules(directory, problems) : LoadRules(directory, problems);
+  std::shared_ptr<const RecordedJob> recorded;  // held, so that they are read once for all rules
+  if (!asked->directory.empty()) {
+    Result<std::shared_ptr<const RecordedJob>> job = co_await daemon.queries.Recorded(asked->directory);
+    if (!job.ok()) co_return job.error();
+    recorded = std::move(*job);
+    for (const std::string& problem : recorded->problems()) problems.push_back(problem);
+  }
   std::vector<Json> findings;
   Json receipt;
   std::size_t count = 0;
@@ -144,8 +182,7 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
     if (!asked->class_name.empty() && rule.class_name != asked->class_name) continue;
     ++count;
     std::string sql = RuleSql(rule, asked->patience_s);
-    const Result<Json> answer = asked->store ? co_await StoreRows(daemon, *asked->store, std::move(sql))
-                                             : co_await QueryRows(daemon, std::move(sql));
+    const Result<Json> answer = co_await RowsOf(daemon, *asked, std::move(sql));
     if (answer.ok()) {
       AddFindings(rule, *answer, *asked, findings);
       AddReceipt(*answer, receipt);
@@ -158,7 +195,7 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
   std::ranges::stable_sort(findings, [](const Json& a, const Json& b) {
     return (a["severity"] == "error") > (b["severity"] == "error");
   });
-  if (!asked->store) co_await PointElsewhere(daemon, findings);
+  if (!asked->store && asked->directory.empty()) co_await PointElsewhere(daemon, findings);
   Json diagnosis{{"findings", findings}, {"rules", count}, {"problems", problems}};
   if (!receipt.is_null()) diagnosis["receipt"] = std::move(receipt);
   co_return diagnosis;

@@ -8,8 +8,9 @@
 
 namespace probing::daemon {
 
-// GET /api/v1/diagnose?target=PID&class=NAME&patience=SECONDS&store=URL, all of them optional; `store` asks
-// one of many hosts instead (api_store.h), true being that of probing.store. The answer:
+// GET /api/v1/diagnose?target=PID&class=NAME&patience=SECONDS&store=URL&directory=PATH, all of them optional;
+// `store` asks one of many hosts instead (api_store.h), true being that of probing.store, and `directory` the
+// recordings in it (recorded_job.h). The answer:
 //
 //   findings  [{class, severity, ranks, pids, host, evidence, next, rule}], errors first; about another host
 //             also `node`, where that is asked, and `next` is said for who is here

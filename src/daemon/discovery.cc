@@ -1,6 +1,5 @@
 #include "daemon/discovery.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,23 +34,6 @@ std::vector<std::string> Roots() {
   return roots;
 }
 
-std::vector<std::string> Directories(const std::string& root) {
-  const uid_t uid = geteuid();
-  if (uid != 0) return wire::RuntimeDirectories(uid, root);
-  std::vector<std::string> directories;
-  for (const std::string& own : wire::RuntimeDirectories(0, root)) {
-    const std::string parent = own.substr(0, own.rfind('/'));
-    const Result<std::vector<std::string>> names = ListDirectory(parent);
-    if (!names.ok()) continue;
-    for (const std::string& name : *names) {
-      if (name.starts_with("probing-") && IsNumber(std::string_view(name).substr(8))) {
-        directories.push_back(parent + "/" + name);
-      }
-    }
-  }
-  return directories;
-}
-
 void AddSockets(const std::vector<std::string>& directories, std::vector<std::string>& paths) {
   for (const std::string& directory : directories) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
@@ -66,20 +48,21 @@ void AddSockets(const std::vector<std::string>& directories, std::vector<std::st
 
 std::vector<std::string> FindProbeSockets() {
   std::vector<std::string> paths;
-  for (const std::string& root : Roots()) AddSockets(Directories(root), paths);
+  for (const std::string& root : Roots()) {
+    AddSockets(root.empty() ? wire::OwnRuntimeDirectories() : wire::RuntimeDirectories(geteuid(), root),
+               paths);
+  }
   return paths;
 }
 
 std::vector<std::string> FindOwnProbeSockets() {
   std::vector<std::string> paths;
-  AddSockets(wire::RuntimeDirectories(geteuid()), paths);
+  AddSockets(wire::OwnRuntimeDirectories(), paths);
   return paths;
 }
 
 Result<pid_t> ListenerOf(const std::string& path) {
-  struct stat info{};
-  if (stat(path.c_str(), &info) != 0) return ErrnoError("look at " + path);
-  const Result<ScopedFd> fd = wire::Connect(path, info.st_uid);
+  const Result<ScopedFd> fd = wire::Connect(path, geteuid(), /*timeout_ms=*/0);
   if (!fd.ok()) {
     const std::string pid(process::BaseName(path).substr(0, process::BaseName(path).find('.')));
     const bool ours = !path.starts_with("/proc/");
@@ -87,6 +70,7 @@ Result<pid_t> ListenerOf(const std::string& path) {
     return fd.error();
   }
   ASSIGN_OR_RETURN(const wire::Peer peer, wire::PeerOf(fd->get()));
+  if (peer.uid != geteuid()) return Error{Code::kPermission, path + " is not served by this user", ""};
   if (peer.pid == 0) return Error{Code::kNotFound, path + " belongs to a pid namespace we cannot see", ""};
   return peer.pid;
 }

@@ -18,4 +18,7 @@ struct GilHolder {
 // Nothing when nobody holds it at this moment, or when the interpreter cannot be read.
 std::optional<GilHolder> FindGilHolder(pid_t pid);
 
+// The same of a thread that is named.
+std::optional<GilHolder> FindThread(pid_t pid, pid_t tid);
+
 }  // namespace probing::daemon

@@ -1,5 +1,7 @@
 #include "daemon/history.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -118,6 +120,7 @@ Result<void> History::UpdateWorker() {
   std::vector<std::shared_ptr<const ScopedFd>> rings;
   std::vector<int> fds;
   for (const Target* target : targets_.Known()) {
+    if (target->uid != geteuid()) continue;  // another user's rows do not fill our disk
     for (const auto& ring : target->ring_fds) {
       message.rings.push_back({target->pid, target->identity.rank, message.host, target->identity.job,
                                target->state == TargetState::kEnded});

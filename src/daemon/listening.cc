@@ -138,17 +138,34 @@ void Listening::TakeWish(const Target& target) {
   };
   std::optional<wire::Address>& wish = wishes_[{target.pid, target.start_ticks}];
   const std::optional<Result<wire::Address>> address = wire::AddressFromVariables(variable);
+  const std::string token = variable("PROBING_TOKEN");
+  // The number may be another process's by now, of another user.
+  const Result<process::Status> now = process::ReadStatus(target.pid);
+  if (!now.ok() || now->start_ticks != target.start_ticks || now->effective_uid != target.uid) return;
   if (!address) return;
+  if (!target.may_request) return NotServed(target, "its environment may not ask for an address here");
   Result<void> opened;
-  if (const std::string token = variable("PROBING_TOKEN"); !token.empty())
-    opened = AdoptTokens(access_, token);
+  if (!token.empty()) opened = AdoptTokens(access_, token);
   if (opened.ok()) opened = address->ok() ? Open(**address, settings_) : Result<void>(address->error());
-  if (!opened.ok()) {
-    Log(LogLevel::kWarn, "target " + std::to_string(target.pid) + " is not served where it wants to be: " +
-                             opened.error().message + "; " + opened.error().hint);
-    return;
-  }
+  if (!opened.ok()) return NotServed(target, opened.error().message + "; " + opened.error().hint);
   wish = **address;
+}
+
+void Listening::NotServed(const Target& target, const std::string& reason) {
+  Log(LogLevel::kWarn,
+      "target " + std::to_string(target.pid) + " is not served where it wants to be: " + reason);
+  asio::co_spawn(io_, targets_.OnNotServed(target.pid, reason), asio::detached);
+}
+
+std::vector<pid_t> Listening::ServedAt(const wire::Address& address) const {
+  std::vector<pid_t> pids;
+  for (const auto& [target, wish] : wishes_) {
+    if (!wish || wish->port != address.port) continue;
+    const bool is_any = wish->host == "0.0.0.0" || wish->host == "::";
+    const bool is_name = wish->host == "localhost" && address.host == "127.0.0.1";
+    if (is_any || is_name || wish->host == address.host) pids.push_back(target.first);
+  }
+  return pids;
 }
 
 asio::awaitable<void> Listening::LookAtTargets() {

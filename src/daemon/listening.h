@@ -47,6 +47,9 @@ class Listening {
   // Of the certificate that other machines see; "" when there is none yet.
   const std::string& fingerprint() const { return fingerprint_; }
 
+  // The targets that were started with this address of ours.
+  std::vector<pid_t> ServedAt(const wire::Address& address) const;
+
   // "http://127.0.0.1:3344/?ticket=…", good for one visit.
   std::string Link(const wire::Address& address, server::Right right);
 
@@ -57,6 +60,7 @@ class Listening {
   Result<void> Open(const wire::Address& address, const wire::Settings& settings);
   boost::asio::awaitable<void> LookAtTargets();
   void TakeWish(const Target& target);
+  void NotServed(const Target& target, const std::string& reason);
 
   boost::asio::io_context& io_;
   Targets& targets_;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/visible.h"
 
 namespace probing::daemon {
 namespace {
@@ -35,7 +36,7 @@ void Log(LogLevel level, std::string_view message) {
                                             kNames[static_cast<std::size_t>(level)].data()));
   // One write, so that lines of two daemons (one of them about to find the other) do not mix.
   // A log that cannot be written has nowhere to say so.
-  (void)WriteAll(STDERR_FILENO, std::string(stamp.data(), size).append(message).append("\n"));
+  (void)WriteAll(STDERR_FILENO, std::string(stamp.data(), size).append(Visible(message)).append("\n"));
 }
 
 }  // namespace probing::daemon

@@ -32,6 +32,7 @@
 #include "observe/stacks/stack_tables.h"
 #include "query/worker.h"
 #include "server/http_server.h"
+#include "wire/contract.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
@@ -170,6 +171,14 @@ int Run() {
   });
   router.OnRefusal([](const server::Request& request, const Error& error) {
     Audit("refused", {{"by", request.peer}, {"reason", error.message}});
+  });
+  // A program that waits for its first client. Other hosts' daemons greet this one by themselves: no client.
+  router.OnRequest([&](const server::Request& request) -> asio::awaitable<void> {
+    if (request.path == wire::kNodeRoute) co_return;
+    if (const Result<std::optional<pid_t>> pid = TargetOf(request); pid.ok() && *pid)
+      co_await targets.OnClient(**pid);
+    if (request.served_at.port == 0) co_return;
+    for (const pid_t pid : listening.ServedAt(request.served_at)) co_await targets.OnClient(pid);
   });
   if (const Result<void> opened = listening.Apply(settings); !opened.ok())
     Log(LogLevel::kError, opened.error().message + "; " + opened.error().hint);

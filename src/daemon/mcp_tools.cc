@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/visible.h"
 #include "daemon/diagnosis.h"
 #include "flame/ranking.h"
 #include "wire/contract.h"
@@ -81,8 +82,9 @@ std::string RankingText(const observe::Recorder& recorder) {
     std::array<char, 16> share{};
     std::snprintf(share.data(), share.size(), "%5.1f",
                   all > 0 ? 100.0 * static_cast<double>(ranked.own) / static_cast<double>(all) : 0.0);
-    text += std::string(share.data()) + "  " + ranked.function.function + " (" +
-            flame::ShortFile(ranked.function.file) + ":" + std::to_string(ranked.function.line) + ")\n";
+    text += std::string(share.data()) + "  " + Visible(ranked.function.function) + " (" +
+            Visible(flame::ShortFile(ranked.function.file)) + ":" + std::to_string(ranked.function.line) +
+            ")\n";
   }
   return text;
 }

@@ -69,7 +69,7 @@ cluster::Wanted OtherHosts::Wanted() const {
   if (const char* list = std::getenv("SLURM_JOB_NODELIST"); list != nullptr && *list != '\0')
     wanted.around.node_lists.emplace_back(list);
   for (const Target* target : targets_.Known()) {
-    if (target->state == TargetState::kEnded) continue;
+    if (target->state == TargetState::kEnded || !target->may_request) continue;
     if (std::string list = VariableOf(target->identity, "SLURM_JOB_NODELIST"); !list.empty())
       AddOnce(wanted.around.node_lists, std::move(list));
     if (target->identity.role != process::JobRole::kRank) continue;

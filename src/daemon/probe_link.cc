@@ -9,7 +9,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <map>
+#include <optional>
 
+#include "process/status.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
@@ -17,13 +19,22 @@ namespace asio = boost::asio;
 
 namespace {
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr auto kSignOfLife = std::chrono::seconds(7);
+
+bool IsStopped(pid_t pid) {
+  const Result<process::Status> status = process::ReadStatus(pid);
+  return status.ok() && (status->state == 'T' || status->state == 't');
+}
+
 const Error kGone{Code::kNotFound, "the probe closed the connection", "did the target end?"};
 }  // namespace
 
 class ProbeLink::State : public std::enable_shared_from_this<State> {
  public:
-  State(const asio::any_io_executor& executor, ScopedFd fd)
-      : socket_(executor, asio::local::stream_protocol(), fd.Release()) {}
+  State(const asio::any_io_executor& executor, pid_t pid, ScopedFd fd, std::uint32_t max_frame_bytes)
+      : pid_(pid),
+        socket_(executor, asio::local::stream_protocol(), fd.Release()),
+        decoder_(max_frame_bytes) {}
 
   void Start() {
     asio::co_spawn(
@@ -47,9 +58,30 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
     const auto self = shared_from_this();
     Waiter waiter(*this, Send(request), timeout);
     waiter.on_partial = std::move(on_partial);
-    const auto [woken] = co_await waiter.done.async_wait(kAwait);
-    if (woken && !waiter.finished) throw boost::system::system_error(woken);  // we were cancelled
-    co_return std::move(waiter.answer);
+    const auto until = std::chrono::steady_clock::now() + timeout;
+    std::optional<std::uint64_t> heard_before;
+    while (true) {
+      const auto left = until - std::chrono::steady_clock::now();
+      const bool is_last = !ends_if_silent || left <= kSignOfLife;
+      waiter.done.expires_after(is_last ? left : std::chrono::steady_clock::duration(kSignOfLife));
+      const auto [woken] = co_await waiter.done.async_wait(kAwait);
+      if (waiter.finished || (is_last && !woken)) co_return std::move(waiter.answer);
+      if (woken) throw boost::system::system_error(woken);  // we were cancelled
+      if (heard_before == heard_ && !IsStopped(pid_)) {
+        co_return Error{Code::kTimeout, "the probe of process " + std::to_string(pid_) + " does not answer",
+                        "`probing doctor " + std::to_string(pid_) + "` tells more"};
+      }
+      heard_before = heard_;
+      (void)Send(wire::Message::Request(0, "hello"));
+    }
+  }
+
+  asio::awaitable<Result<ScopedFd>> CallForFd(wire::Message request, std::chrono::milliseconds timeout) {
+    received_.Reset();
+    const Result<wire::Message> answer = co_await Call(std::move(request), timeout, nullptr);
+    if (!answer.ok()) co_return answer.error();
+    if (!received_.valid()) co_return Error{Code::kFailed, "the probe answered without a descriptor", ""};
+    co_return std::move(received_);
   }
 
   void Close() {
@@ -58,6 +90,7 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
   }
 
   std::function<void()> on_gone;
+  bool ends_if_silent = false;
 
  private:
   // A call that waits for its answer; the timer is woken early when the answer is there.
@@ -88,11 +121,12 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
   asio::awaitable<void> ReadLoop() {
     const auto self = shared_from_this();
     std::array<char, 16384> bytes;
-    wire::Decoder decoder;
     while (true) {
-      const auto [error, size] = co_await socket_.async_read_some(asio::buffer(bytes), kAwait);
+      const auto [error] = co_await socket_.async_wait(asio::socket_base::wait_read, kAwait);
       if (error == asio::error::operation_aborted || !socket_.is_open()) break;
-      if (error || !Deliver(decoder, {bytes.data(), size})) {
+      const ssize_t got = wire::ReceiveWithFd(socket_.native_handle(), bytes.data(), bytes.size(), received_);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (got <= 0 || !Deliver({bytes.data(), static_cast<std::size_t>(got)})) {
         Close();
         if (on_gone) std::exchange(on_gone, nullptr)();
         break;
@@ -102,10 +136,11 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
   }
 
   // False when the other end does not keep to the protocol.
-  bool Deliver(wire::Decoder& decoder, std::string_view bytes) {
-    decoder.Append(bytes);
+  bool Deliver(std::string_view bytes) {
+    ++heard_;
+    decoder_.Append(bytes);
     while (true) {
-      Result<std::optional<wire::Message>> next = decoder.Next();
+      Result<std::optional<wire::Message>> next = decoder_.Next();
       if (!next.ok()) return false;
       if (!next->has_value()) return true;
       wire::Message& message = **next;
@@ -131,16 +166,21 @@ class ProbeLink::State : public std::enable_shared_from_this<State> {
     writing_ = false;
   }
 
+  pid_t pid_;
+  std::uint64_t heard_ = 0;  // how often something came
   asio::local::stream_protocol::socket socket_;
+  wire::Decoder decoder_;
+  ScopedFd received_;  // the last one, until an answer takes it
   std::uint32_t next_id_ = 1;
   std::map<std::uint32_t, Waiter*> waiters_;
   std::string outbox_;
   bool writing_ = false;
 };
 
-Result<ProbeLink> ProbeLink::Open(const asio::any_io_executor& executor, pid_t pid) {
-  ASSIGN_OR_RETURN(ScopedFd fd, wire::ConnectToProbe(pid));
-  auto state = std::make_shared<State>(executor, std::move(fd));
+Result<ProbeLink> ProbeLink::Open(const asio::any_io_executor& executor, pid_t pid,
+                                  std::uint32_t max_frame_bytes) {
+  ASSIGN_OR_RETURN(ScopedFd fd, wire::ConnectToProbe(pid, /*timeout_ms=*/0));
+  auto state = std::make_shared<State>(executor, pid, std::move(fd), max_frame_bytes);
   state->Start();
   return ProbeLink(std::move(state));
 }
@@ -161,6 +201,13 @@ asio::awaitable<Result<wire::Message>> ProbeLink::Call(wire::Message request,
                                                        OnPartial on_partial) {
   return state_->Call(std::move(request), timeout, std::move(on_partial));
 }
+
+asio::awaitable<Result<ScopedFd>> ProbeLink::CallForFd(wire::Message request,
+                                                       std::chrono::milliseconds timeout) {
+  return state_->CallForFd(std::move(request), timeout);
+}
+
+void ProbeLink::EndIfSilent() { state_->ends_if_silent = true; }
 
 void ProbeLink::OnGone(std::function<void()> callback) { state_->on_gone = std::move(callback); }
 

@@ -10,14 +10,17 @@
 #include <memory>
 
 #include "base/result.h"
+#include "base/scoped_fd.h"
 #include "wire/message.h"
 
 namespace probing::daemon {
 
 class ProbeLink {
  public:
-  // Connects to the probe inside `pid`; kNotFound when it has none.
-  static Result<ProbeLink> Open(const boost::asio::any_io_executor& executor, pid_t pid);
+  // Connects to the probe inside `pid`; kNotFound when it has none. Never waits. Of what the probe says no
+  // message may be longer than `max_frame_bytes`: it is kept here until it is whole.
+  static Result<ProbeLink> Open(const boost::asio::any_io_executor& executor, pid_t pid,
+                                std::uint32_t max_frame_bytes);
 
   ProbeLink() = default;
   ProbeLink(ProbeLink&&) noexcept = default;
@@ -31,6 +34,14 @@ class ProbeLink {
   using OnPartial = std::function<void(const wire::Message&)>;
   boost::asio::awaitable<Result<wire::Message>> Call(wire::Message request, std::chrono::milliseconds timeout,
                                                      OnPartial on_partial = nullptr);
+
+  // The same for an answer that comes with a descriptor.
+  boost::asio::awaitable<Result<ScopedFd>> CallForFd(wire::Message request,
+                                                     std::chrono::milliseconds timeout);
+
+  // From now on a call also ends when the probe is silent for too long although its process runs: it is asked
+  // for a sign of life in between. For calls that may take hours.
+  void EndIfSilent();
 
   // Called once when the probe has closed its end, not when we close ours.
   void OnGone(std::function<void()> callback);

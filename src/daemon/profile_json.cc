@@ -76,7 +76,7 @@ Json ProfileToJson(const observe::Recorder& recorder) {
   }
   return {{"period_ns", profile.period_ns()},
           {"samples_taken", recorder.samples_taken()},
-          {"ended", recorder.processes() == 0},
+          {"ended", !recorder.is_going()},
           {"lost", LossesToJson(profile.losses())},
           {"marks", profile.marks()},
           {"threads", std::move(threads)},

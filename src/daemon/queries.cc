@@ -8,7 +8,9 @@
 #include <future>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cluster/packing.h"
+#include "daemon/aside.h"
 #include "daemon/host_name.h"
 #include "daemon/live_tables.h"
 #include "process/status.h"
@@ -85,6 +87,21 @@ void PrepareForHost(const server::Request& request, const std::string& instance,
   content.headers.emplace_back("Content-Encoding", cluster::kPackedEncoding);
 }
 
+// What is in variables is what code in the process could read.
+bool ShowsLocals(const server::Request& request) { return request.right >= server::Right::kEval; }
+
+// Of what torch records itself the probes' rings have nothing until it is asked for.
+enum class Collectives : std::uint8_t { kNone, kOfTarget, kOfAll };
+Collectives CollectivesIn(const server::Request& request) {
+  const auto sql = request.body.find("sql");
+  if (sql == request.body.end() || !sql->is_string() || request.body.contains("directory"))
+    return Collectives::kNone;
+  const std::string text = LowerCase(sql->get<std::string>());
+  if (text.find("collective") == std::string::npos && text.find("process_groups") == std::string::npos)
+    return Collectives::kNone;
+  return text.find("global") == std::string::npos ? Collectives::kOfTarget : Collectives::kOfAll;
+}
+
 bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
   return history && !table::ListHistory(history->directory, {.pid = history->pid}).empty();
 }
@@ -143,13 +160,23 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     if (!status.ok()) return prepared;
     prepared.targets.push_back({.pid = *target, .rank = std::nullopt, .host = host, .selected = true});
   }
+  for (table::Target& each : prepared.targets) each.shows_locals = ShowsLocals(request);
   prepared.provider = [this, &gathering](const table::Table& table, const table::Target* about,
                                          const std::vector<std::size_t>& columns) {
     return Provide(table, about, columns, gathering);
   };
   // A question of another host is about this one: it is not passed on.
   if (gathering.has_peers() && prepared.format.format != query::Format::kFrame)
-    prepared.gatherer = [&gathering](const query::GatherRequest& wanted) { return gathering.Gather(wanted); };
+    prepared.gatherer = [&gathering, shows_locals = ShowsLocals(request)](
+                            const query::GatherRequest& wanted) -> Result<std::vector<std::string>> {
+      // The other host would judge by our token, not by the one who asks us.
+      for (const query::GatherRequest::Column& column : wanted.columns) {
+        if (!shows_locals && column.name == "locals")
+          return Error{Code::kPermission, "local variables of other hosts take the right to eval",
+                       "name the columns you need, without locals"};
+      }
+      return gathering.Gather(wanted);
+    };
   return prepared;
 }
 
@@ -192,16 +219,41 @@ void Queries::NoticeNewViews() {
   if (for_hosts_) for_hosts_->client.Renew();
 }
 
+asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Queries::Recorded(std::string directory) {
+  if (std::shared_ptr<const RecordedJob> job = recorded_.lock();
+      job != nullptr && job->directory() == directory)
+    co_return job;
+  Result<std::shared_ptr<const RecordedJob>> job =
+      co_await Aside(io_, own_.threads, [&] { return RecordedJob::Load(directory); });
+  if (job.ok()) recorded_ = *job;
+  co_return job;
+}
+
 asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request& request,
                                                           std::optional<pid_t> target) {
   // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
   const bool is_known = !target || targets_.Knows(*target);
   co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
+  if (const Collectives wanted = CollectivesIn(request); wanted != Collectives::kNone)
+    co_await targets_.ReadCollectives(wanted == Collectives::kOfAll ? std::nullopt : target);
   NoticeNewViews();
   cluster::Gathering gathering(hosts_.members(), hosts_.Options());
   Result<query::QueryRequest> prepared = Prepare(request, target, gathering);
   if (!prepared.ok()) co_return prepared.error();
+  std::vector<std::string> unread;
+  if (request.body.contains("directory") && RecordedJob::IsIn(prepared->history->directory)) {
+    const std::string directory = std::exchange(prepared->history, std::nullopt)->directory;
+    const Result<std::shared_ptr<const RecordedJob>> job = co_await Recorded(directory);
+    if (!job.ok()) co_return job.error();
+    prepared->targets = (*job)->targets();
+    prepared->provider = [job = *job](const table::Table& table, const table::Target* about,
+                                      const std::vector<std::size_t>& columns) -> Result<table::Rows> {
+      return job->Provide(table, about, columns);
+    };
+    unread = (*job)->problems();
+  }
   query::QueryAnswer answer = co_await Run(*prepared);
+  for (std::string& problem : unread) answer.warnings.push_back(std::move(problem));
   if (answer.error) {
     const std::string hint = std::exchange(answer.error->hint, "");
     co_return Error{answer.error->code, answer.error->Text(prepared->sql), hint};
@@ -211,6 +263,8 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
   if (receipt.gathered()) AddReceipt(receipt, prepared->format.format, content);
   if (prepared->format.format == query::Format::kFrame)
     PrepareForHost(request, hosts_.members().instance(), content);
+  if (!ShowsLocals(request) && LowerCase(prepared->sql).find("locals") != std::string::npos)
+    answer.warnings.emplace_back("the column locals is NULL: local variables take the right to eval");
   for (const std::string& warning : answer.warnings) {
     content.headers.emplace_back(
         wire::kWarningHeader,

@@ -11,6 +11,7 @@
 #include "cluster/gathering.h"
 #include "daemon/history.h"
 #include "daemon/other_hosts.h"
+#include "daemon/recorded_job.h"
 #include "daemon/running_query.h"
 #include "daemon/sampling.h"
 #include "daemon/shared_answer.h"
@@ -30,6 +31,9 @@ class Queries {
                                                          std::optional<pid_t> target);
   // The same for those who ask again and again.
   std::shared_ptr<SharedAnswer> Follow(const server::Request& request, std::optional<pid_t> target);
+
+  // The recordings in a directory. As long as somebody holds them, they are not read again.
+  boost::asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Recorded(std::string directory);
 
  private:
   boost::asio::awaitable<Result<server::Content>> Compute(const server::Request& request,
@@ -52,6 +56,7 @@ class Queries {
   OtherHosts& hosts_;
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last
+  std::weak_ptr<const RecordedJob> recorded_;
   SharedAnswers shared_;
   QueryPool own_;
   std::optional<QueryPool> for_hosts_;  // once one of them has asked

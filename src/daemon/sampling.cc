@@ -1,5 +1,7 @@
 #include "daemon/sampling.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -10,6 +12,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <optional>
 
 #include "base/clock.h"
 #include "daemon/log.h"
@@ -59,18 +62,23 @@ bool NativeFromEnvironment(pid_t pid) {
   return canonical.ok() && *canonical == "true";
 }
 
-// The rate a target was started with (PROBING_SAMPLE_RATE, or PROBE_PPROF=0 and =1), or the usual one.
-double FirstRate(pid_t pid) {
+// The rate a target was started with (PROBING_SAMPLE_RATE, or PROBE_PPROF=0 and =1), or the usual one; also
+// for one that may not ask.
+double FirstRate(std::optional<pid_t> pid) {
   const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
   if (!setting.ok()) return 0;
-  Result<std::string> text = process::StartupEnvironment(pid, wire::EnvironmentName(**setting));
+  const auto variable = [&](const std::string& name) -> Result<std::string> {
+    if (!pid) return Error{Code::kNotFound, "", ""};
+    return process::StartupEnvironment(*pid, name);
+  };
+  Result<std::string> text = variable(wire::EnvironmentName(**setting));
   if (!text.ok()) {
-    const Result<std::string> pprof = process::StartupEnvironment(pid, "PROBE_PPROF");
+    const Result<std::string> pprof = variable("PROBE_PPROF");
     text = pprof.ok() && *pprof == "0" ? "0" : std::string((*setting)->default_value);
   }
   Result<std::string> canonical = wire::CanonicalValue(**setting, *text);
   if (!canonical.ok()) {
-    Log(LogLevel::kWarn, "target " + std::to_string(pid) + ": " + canonical.error().message);
+    Log(LogLevel::kWarn, "target " + std::to_string(pid.value_or(0)) + ": " + canonical.error().message);
     canonical = std::string((*setting)->default_value);
   }
   double seconds = 0;
@@ -195,8 +203,12 @@ asio::awaitable<void> Sampling::LookAtTargets() {
   while (true) {
     std::map<std::pair<pid_t, std::uint64_t>, int> tries_left;
     std::set<pid_t> known_pids;
+    std::set<pid_t> may_request;
     for (const Target* target : targets_.Known()) {
       known_pids.insert(target->pid);
+      if (target->may_request) may_request.insert(target->pid);
+      // A process of another user is looked at when root asks, and not on its own account.
+      if (target->uid != geteuid()) continue;
       const std::pair key(target->pid, target->start_ticks);
       const auto known = tries_left_.find(key);
       if (target->state == TargetState::kLive)
@@ -204,7 +216,7 @@ asio::awaitable<void> Sampling::LookAtTargets() {
     }
     tries_left_ = std::move(tries_left);
     for (auto& [key, tries] : tries_left_) {
-      if (tries > 0) tries = co_await Begin(key.first) ? 0 : tries - 1;
+      if (tries > 0) tries = co_await Begin(key.first, may_request.contains(key.first)) ? 0 : tries - 1;
     }
     // The probe was ejected: nobody is interested any more.
     std::erase_if(continuous_, [&](const auto& entry) {
@@ -217,12 +229,13 @@ asio::awaitable<void> Sampling::LookAtTargets() {
   }
 }
 
-asio::awaitable<bool> Sampling::Begin(pid_t pid) {
+asio::awaitable<bool> Sampling::Begin(pid_t pid, bool may_request) {
   const auto found = continuous_.find(pid);
   const bool runs = found != continuous_.end() && found->second.sampler.is_running();
   if (runs || chosen_.contains(pid)) co_return true;
-  if (NativeFromEnvironment(pid)) native_.insert(pid);
-  const Result<void> started = co_await Run(pid, FirstRate(pid), /*with_probe=*/true);
+  if (may_request && NativeFromEnvironment(pid)) native_.insert(pid);
+  const double rate = FirstRate(may_request ? std::optional(pid) : std::nullopt);
+  const Result<void> started = co_await Run(pid, rate, /*with_probe=*/true);
   if (!started.ok()) Log(LogLevel::kDebug, "cannot sample yet: " + started.error().message);
   co_return started.ok();
 }

@@ -74,7 +74,7 @@ class Sampling {
   boost::asio::awaitable<void> LookAtTargets();
   boost::asio::awaitable<Result<void>> Run(pid_t pid, double seconds, bool with_probe);
   // True when there is nothing more to try: it runs, or somebody has chosen otherwise.
-  boost::asio::awaitable<bool> Begin(pid_t pid);
+  boost::asio::awaitable<bool> Begin(pid_t pid, bool may_request);
   void ForgetEnded();
 
   boost::asio::io_context& io_;

@@ -14,12 +14,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "base/file.h"
 #include "base/scoped_fd.h"
 #include "daemon/aside.h"
 #include "daemon/audit.h"
 #include "daemon/discovery.h"
 #include "daemon/log.h"
 #include "process/status.h"
+#include "ring/source.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
@@ -32,19 +34,31 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
 constexpr auto kAskForRank = 3s;
+constexpr auto kClientTold = 5s;
+// Rules of one diagnosis ask for collectives several times within a second.
+constexpr auto kCollectivesKept = 1s;
+constexpr auto kReadCollectives = 2s;
 constexpr auto kLookedEverywhere = 1s;  // so long a look is good for those who are in a hurry,
 constexpr auto kLookedRecently = 5s;    // and so long while the next is on its way
-constexpr std::int64_t kRingsTimeoutMs = 200;
+constexpr auto kRingsTimeout = 5s;
+constexpr std::size_t kMaxShownBytes = 4096;  // of a command line; one may be megabytes
+constexpr std::size_t kMaxWordBytes = 128;    // of what a probe says about itself
 
 std::string UserName(uid_t uid) {
   const passwd* entry = getpwuid(uid);
   return entry != nullptr ? entry->pw_name : std::to_string(uid);
 }
 
-// The probe has just answered on another connection, so this does not take long.
-Result<ScopedFd> FetchRings(pid_t pid) {
-  ASSIGN_OR_RETURN(const ScopedFd probe, wire::ConnectToProbe(pid));
-  return wire::CallForFd(probe.get(), wire::Message::Request(1, "rings"), kRingsTimeoutMs);
+// Whether what a process asks for by its environment counts. Nothing that another user controls may open a
+// port here or choose a secret; neither may a container, whose root has our uid 0 and not our rights.
+bool MayRequest(const process::Status& status) {
+  if (status.effective_uid != geteuid() || status.real_uid != geteuid()) return false;
+  for (const char* kind : {"user", "pid", "net"}) {
+    const Result<std::string> own = ReadLink(std::string("/proc/self/ns/") + kind);
+    const Result<std::string> its = ReadLink("/proc/" + std::to_string(status.pid) + "/ns/" + kind);
+    if (own.ok() && (!its.ok() || *own != *its)) return false;
+  }
+  return true;
 }
 
 bool IsAlive(const Target& target) {
@@ -84,13 +98,15 @@ bool Targets::Knows(pid_t pid) const {
 Result<void> Targets::Attach(pid_t pid) {
   if (Knows(pid)) return {};
   ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
-  ASSIGN_OR_RETURN(ProbeLink link, ProbeLink::Open(io_.get_executor(), pid));
+  ASSIGN_OR_RETURN(ProbeLink link, ProbeLink::Open(io_.get_executor(), pid, wire::kMaxShortFrameBytes));
   auto target = std::make_shared<Target>();
   target->pid = pid;
+  target->uid = status.effective_uid;
+  target->may_request = MayRequest(status);
   target->start_ticks = status.start_ticks;
   target->user = UserName(status.effective_uid);
   target->name = status.name;
-  target->command = process::CommandLine(pid);
+  target->command = process::CommandLine(pid).substr(0, kMaxShownBytes);
   target->identity = process::ReadJobIdentity(pid);
   target->link = std::move(link);
   target->link.OnGone([this, weak = std::weak_ptr(target)] {
@@ -105,17 +121,22 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
   const Result<wire::Message> hello =
       co_await target->link.Call(wire::Message::Request(0, "hello").Set("ptracer", 1), kHelloTimeout);
   if (!hello.ok()) co_return;  // it ended or left: see Bury
-  target->version = std::string(hello->Get("version"));
-  target->python = std::string(hello->Get("python"));
-  target->how = std::string(hello->Get("how"));
+  target->version = std::string(hello->Get("version").substr(0, kMaxWordBytes));
+  target->python = std::string(hello->Get("python").substr(0, kMaxWordBytes));
+  target->how = std::string(hello->Get("how").substr(0, kMaxWordBytes));
   target->started_ns = hello->GetNumber("started_ns");
-  if (target->state == TargetState::kSilent) target->state = TargetState::kLive;
+  target->waits_for_client = hello->Has("waits");
   // Now, because it stays readable when the target has died.
-  if (Result<ScopedFd> rings = FetchRings(target->pid); rings.ok()) {
+  Result<ScopedFd> rings = co_await target->link.CallForFd(wire::Message::Request(0, "rings"), kRingsTimeout);
+  if (rings.ok()) {
+    if (const Result<void> usable = ring::CheckMemoryFile(rings->get()); !usable.ok()) rings = usable.error();
+  }
+  if (rings.ok()) {
     target->ring_fds.push_back(std::make_shared<const ScopedFd>(std::move(*rings)));
   } else {
     Log(LogLevel::kWarn, "no rows from target " + std::to_string(target->pid) + ": " + rings.error().message);
   }
+  if (target->state == TargetState::kSilent) target->state = TargetState::kLive;
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
   Audit("probed", {{"target", target->pid}, {"how", target->how}, {"command", target->command}});
   if (!target->identity.rank && target->identity.role == process::JobRole::kNone)
@@ -139,6 +160,50 @@ asio::awaitable<void> Targets::LearnRank(TargetPtr target) {
     }
     co_await Sleep(io_, kAskForRank);
   }
+}
+
+asio::awaitable<void> Targets::OnClient(pid_t pid) {
+  if (!Knows(pid)) {
+    const Result<std::string> variable = process::StartupEnvironment(pid, "PROBE_BG");
+    if (!variable.ok() || *variable != "0" || !Attach(pid).ok()) co_return;
+  }
+  // A stopped process says nothing, and nobody should wait for it.
+  if (const auto status = process::ReadStatus(pid); !status.ok() || status->state == 'T') co_return;
+  const TargetPtr target = targets_.at(pid);
+  const auto until = target->attached + kClientTold;
+  while (target->state == TargetState::kSilent && std::chrono::steady_clock::now() < until)
+    co_await Sleep(io_, 1ms);
+  if (!target->waits_for_client) co_return;
+  const Result<wire::Message> told =
+      co_await target->link.Call(wire::Message::Request(0, "client"), kClientTold);
+  if (told.ok()) target->waits_for_client = false;
+}
+
+asio::awaitable<void> Targets::OnNotServed(pid_t pid, std::string reason) {
+  const auto found = targets_.find(pid);
+  if (found == targets_.end() || !found->second->waits_for_client) co_return;
+  const TargetPtr target = found->second;
+  const wire::Message message = wire::Message::Request(0, "client").Set("reason", reason);
+  const Result<wire::Message> told = co_await target->link.Call(message, kClientTold);
+  if (told.ok()) target->waits_for_client = false;
+}
+
+asio::awaitable<void> Targets::ReadCollectivesOf(TargetPtr target, std::shared_ptr<std::size_t> waiting) {
+  (void)co_await target->link.Call(wire::Message::Request(0, "collectives"), kReadCollectives);
+  --*waiting;
+}
+
+asio::awaitable<void> Targets::ReadCollectives(std::optional<pid_t> pid) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto waiting = std::make_shared<std::size_t>(0);  // shared with the coroutines that ask
+  for (const auto& [number, target] : targets_) {
+    if (target->state != TargetState::kLive || (pid && *pid != number)) continue;
+    if (now - target->collectives_read < kCollectivesKept) continue;
+    target->collectives_read = now;
+    ++*waiting;
+    asio::co_spawn(io_, ReadCollectivesOf(target, waiting), asio::detached);
+  }
+  while (*waiting > 0 && std::chrono::steady_clock::now() - now < kReadCollectives) co_await Sleep(io_, 5ms);
 }
 
 asio::awaitable<void> Targets::Bury(TargetPtr target) {
@@ -212,7 +277,7 @@ asio::awaitable<void> Targets::FollowDirectories() {
     co_return;
   }
   std::map<int, std::string> directory_by_watch;
-  for (const std::string& directory : wire::RuntimeDirectories(geteuid())) {
+  for (const std::string& directory : wire::OwnRuntimeDirectories()) {
     // Sockets are published by rename.
     const int watch = inotify_add_watch(inotify.get(), directory.c_str(), IN_MOVED_TO | IN_ONLYDIR);
     if (watch >= 0) directory_by_watch[watch] = directory;

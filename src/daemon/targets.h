@@ -36,6 +36,11 @@ const char* TargetStateName(TargetState state);
 
 struct Target {
   pid_t pid = 0;
+  uid_t uid = 0;
+  // Its environment may ask for something: it is this daemon's user's, and lives in the same namespaces.
+  bool may_request = false;
+  // Its program begins when a client has come: PROBE_BG=0.
+  bool waits_for_client = false;
   TargetState state = TargetState::kSilent;
   std::string user;
   std::string name;  // comm
@@ -51,6 +56,8 @@ struct Target {
   // Memory files with its rows: the probe's own, and the one this daemon writes about it. They
   // outlive the target.
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;
+  // When the probe was asked last to bring python.collectives up to date.
+  std::chrono::steady_clock::time_point collectives_read;
   bool has_series = false;  // this daemon's is among them
 };
 
@@ -60,13 +67,24 @@ class Targets {
   // `threads` are for what would hold up the daemon's own.
   Targets(boost::asio::io_context& io, boost::asio::thread_pool& threads, const wire::Settings& settings);
 
-  // Starts watching one process; does nothing if that is done already.
+  // Starts watching one process, because a caller named it; does nothing if that is done already. As root it
+  // may be any user's. Never waits.
   Result<void> Attach(pid_t pid);
 
   // Looks for sockets nobody attached to yet and waits a moment for them to say hello. A quick look is one
   // into the user's own directories; it also waits for one everywhere when the last was long ago.
   enum class Look : std::uint8_t { kEverywhere, kQuick };
   boost::asio::awaitable<void> Refresh(Look look = Look::kEverywhere);
+
+  // Has the probes read torch's Flight Recorder, so that their rings have every collective up to now; of one
+  // target, or of all. Waits a moment for them; one that does not answer keeps nobody waiting for longer.
+  boost::asio::awaitable<void> ReadCollectives(std::optional<pid_t> pid);
+
+  // A user asks about this process: a program that waits for its first client (PROBE_BG=0) begins. Returns
+  // when it has, or after some seconds; at once for all others.
+  boost::asio::awaitable<void> OnClient(pid_t pid);
+  // No client can come to the address that this process was started with.
+  boost::asio::awaitable<void> OnNotServed(pid_t pid, std::string reason);
 
   // Follows the user's own socket directories from now on.
   void Watch();
@@ -97,6 +115,7 @@ class Targets {
   boost::asio::awaitable<void> LookEverywhere();
   boost::asio::awaitable<void> Greet(TargetPtr target);
   boost::asio::awaitable<void> LearnRank(TargetPtr target);
+  boost::asio::awaitable<void> ReadCollectivesOf(TargetPtr target, std::shared_ptr<std::size_t> waiting);
   boost::asio::awaitable<void> Bury(TargetPtr target);
   boost::asio::awaitable<void> FollowDirectories();
 

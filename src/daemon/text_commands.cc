@@ -1,6 +1,7 @@
 #include "daemon/text_commands.h"
 
 #include "base/text.h"
+#include "base/visible.h"
 #include "wire/contract.h"
 
 namespace probing::daemon {
@@ -45,6 +46,7 @@ Request RequestOf(const server::TextState& state, std::string method, std::strin
   request.path = std::string(path);
   request.right = state.right;
   request.peer = state.peer;
+  request.served_at = state.served_at;
   request.body = Json::object();
   return request;
 }
@@ -62,6 +64,7 @@ std::string EvalText(const Json& answer) {
   std::string text = EndLine(answer.value("stdout", "")) + EndLine(answer.value("stderr", ""));
   if (answer.contains("value")) text += EndLine(answer.value("value", ""));
   text += EndLine(answer.value("traceback", ""));
+  text = TerminalSafe(text);
   const std::string outcome = answer.value("outcome", "ok");
   if (outcome != "ok" && outcome != "raised")
     text += "error: " + outcome + ": " + answer.value("note", "") + "\n";
@@ -77,22 +80,13 @@ std::string SettingsText(const Json& answer, const std::string& only) {
   return text;
 }
 
-// A command line has whatever its caller put there: line ends, and what terminals take for orders.
-std::string OneLine(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = ' ';
-  }
-  return text;
-}
-
 std::string StatusText(const Json& answer) {
   std::string text;
   for (const auto& [name, value] : answer.items()) {
     if (value.is_object()) {
       text += StatusText(value);
     } else {
-      text += name + ": " + (value.is_string() ? OneLine(value.get<std::string>()) : value.dump()) + "\n";
+      text += name + ": " + (value.is_string() ? Visible(value.get<std::string>()) : value.dump()) + "\n";
     }
   }
   return text;
@@ -169,6 +163,8 @@ Words SplitWord(const std::string& line) {
 
 Answer AnswerLine(Daemon& daemon, const server::Router& router, server::TextState& state,
                   const std::string& line) {
+  const Request any = RequestOf(state, "GET", "");  // `help` is a request, too
+  co_await router.Announce(any);
   co_await daemon.targets.Refresh();
   std::vector<pid_t> pids;
   for (const Target* target : daemon.targets.Shown()) {
@@ -184,7 +180,7 @@ Answer AnswerLine(const std::vector<pid_t>& pids, const server::Router& router, 
   if (words.first == "help" || words.first == "?") co_return kHelp;
   if (words.first == "list" || words.first == "ls") {
     const std::string sql = "SELECT pid, state, python, cmdline FROM probing.targets ORDER BY pid";
-    const server::TextState about_all{state.right, state.peer, ""};
+    const server::TextState about_all{state.right, state.peer, "", state.served_at};
     co_return co_await Query(router, about_all, sql);
   }
   if (words.first == "use") {

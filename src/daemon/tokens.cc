@@ -67,7 +67,7 @@ std::string_view Variable() {
 }  // namespace
 
 Result<void> AdoptTokens(server::Access& access, std::string_view variable) {
-  for (const auto& [right, token] : ParseTokens(variable)) RETURN_IF_ERROR(access.SetToken(right, token));
+  for (const auto& [right, token] : ParseTokens(variable)) RETURN_IF_ERROR(access.AddToken(right, token));
   return {};
 }
 
@@ -89,7 +89,8 @@ Result<void> LoadTokens(server::Access& access) {
     const auto right = server::RightFromName(line.substr(0, space));
     if (right) RETURN_IF_ERROR(access.SetToken(*right, std::string(line.substr(space + 1))));
   }
-  return AdoptTokens(access, Variable());
+  for (const auto& [right, token] : ParseTokens(Variable())) RETURN_IF_ERROR(access.SetToken(right, token));
+  return {};
 }
 
 }  // namespace probing::daemon

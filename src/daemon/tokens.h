@@ -13,7 +13,8 @@ namespace probing::daemon {
 // file `token` beside the daemon's socket (0600), which is made when it is missing.
 Result<void> LoadTokens(server::Access& access);
 
-// PROBING_TOKEN of a target, which its user gave for the address it asked for.
+// PROBING_TOKEN of a target, which its user gave for the address it asked for. It is valid beside the
+// daemon's own: a target never replaces a secret.
 Result<void> AdoptTokens(server::Access& access, std::string_view variable);
 
 // Of PROBING_TOKEN, what this daemon shows to those of other hosts: the one that allows least.

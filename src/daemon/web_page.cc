@@ -34,6 +34,7 @@ asio::awaitable<Result<server::Content>> Get(Daemon& daemon, const server::Reque
 }  // namespace
 
 void AddWebPage(server::Router& router, Daemon& daemon) {
+  router.AnswerLinks("/");  // the page itself; what it shows, it asks for
   router.SetFiles([&](const server::Request& request) { return Get(daemon, request); });
 }
 

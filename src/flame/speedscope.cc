@@ -1,4 +1,7 @@
 #include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "flame/escape.h"
 #include "flame/formats.h"
@@ -34,9 +37,27 @@ std::string TimelineJson(const Thread& thread, const Timeline& timeline) {
          ",\"samples\":[" + timeline.samples + "],\"weights\":[" + timeline.weights + "]}";
 }
 
+// Frames as the view shows them, each once: speedscope's sandwich view tells functions apart by their index,
+// and without --lines the profile's frames of one function differ only in the line they were at.
+struct FrameTable {
+  std::string json;
+  std::vector<std::size_t> index_of;  // by FrameId
+
+  FrameTable(const Profile& profile, const View& view) {
+    std::unordered_map<std::string, std::size_t> known;
+    for (const Frame& frame : profile.frames()) {
+      const std::string text = FrameJson(view, frame);
+      const auto [entry, is_new] = known.try_emplace(text, known.size());
+      if (is_new) json += (json.empty() ? "" : ",\n") + text;
+      index_of.push_back(entry->second);
+    }
+  }
+};
+
 }  // namespace
 
 std::string ToSpeedscope(const Profile& profile, const View& view) {
+  const FrameTable frames(profile, view);
   std::map<ThreadId, Timeline> timelines;
   for (const Sample& sample : profile.samples()) {
     if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
@@ -44,22 +65,19 @@ std::string ToSpeedscope(const Profile& profile, const View& view) {
     const char* comma = timeline.samples.empty() ? "" : ",";
     std::string stack;
     for (const FrameId frame : profile.FramesOf(sample.stack)) {
-      stack += (stack.empty() ? "" : ",") + std::to_string(frame);
+      stack += (stack.empty() ? "" : ",") + std::to_string(frames.index_of[frame]);
     }
     timeline.samples += comma + ("[" + stack + "]");
     timeline.weights += comma + Seconds(profile.DurationNs(sample));
     timeline.total_ns += profile.DurationNs(sample);
   }
-  std::string frames;
-  for (const Frame& frame : profile.frames())
-    frames += (frames.empty() ? "" : ",\n") + FrameJson(view, frame);
   std::string profiles;
   for (const auto& [thread, timeline] : timelines) {
     profiles += (profiles.empty() ? "" : ",\n") + TimelineJson(profile.threads()[thread], timeline);
   }
   return "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n\"exporter\":\"probing\",\n"
          "\"name\":" +
-         JsonText(view.title) + ",\n\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[\n" + frames +
+         JsonText(view.title) + ",\n\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[\n" + frames.json +
          "\n]},\n\"profiles\":[\n" + profiles + "\n]}\n";
 }
 

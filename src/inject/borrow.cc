@@ -1,16 +1,24 @@
 #include "inject/borrow.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "base/scoped_fd.h"
+#include "inject/preflight_rules.h"
+#include "process/blocked_call.h"
+#include "process/interrupted_call.h"
 #include "process/status.h"
 #include "process/urgent.h"
 
@@ -23,28 +31,148 @@ constexpr std::size_t kMaxExtendedBytes = 16 * 1024;  // AMX needs 11 KiB
 constexpr std::size_t kHelperStackBytes = 1 << 20;    // room for static TLS and dlopen
 constexpr std::size_t kMaxThreadsLookedAt = 512;
 constexpr int kAttemptsPerRound = 8;
+constexpr std::int64_t kPauseWhenAllRefusedUs = 2000;
 constexpr std::uint64_t kDirectionFlag = 0x400;
 constexpr std::uint64_t kTrapFlag = 0x100;
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
 
-// Threads in the order in which they should be tried: those that wait anyway come first.
-std::vector<pid_t> RankThreads(pid_t pid) {
+constexpr std::uint64_t kDeepestCall = 256 * 1024;  // bytes of stack below the way back
+
+std::string TaskFile(pid_t pid, pid_t tid, const char* file) {
+  return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + file;
+}
+
+// Which threads were refused and why: says which to try next, and what to tell if none will do.
+class Refusals {
+ public:
+  void Add(pid_t tid, Verdict verdict) {
+    ++counts_[static_cast<std::size_t>(verdict)];
+    if (MayLast(verdict)) lasting_.insert(tid);
+  }
+  bool MayLastFor(pid_t tid) const { return lasting_.contains(tid); }
+
+  // "42 times a thread was inside the C library…; …", the most frequent first.
+  std::string Text() const {
+    std::vector<std::pair<int, Verdict>> found;
+    for (std::size_t i = 0; i < kVerdicts; ++i) {
+      if (counts_[i] > 0) found.emplace_back(counts_[i], static_cast<Verdict>(i));
+    }
+    std::sort(found.rbegin(), found.rend());
+    std::string text;
+    for (const auto& [count, verdict] : found) {
+      if (!text.empty()) text += "; ";
+      text += std::to_string(count) + (count == 1 ? " time" : " times") + " a thread " + Describe(verdict);
+    }
+    return text;
+  }
+
+ private:
+  std::array<int, kVerdicts> counts_{};
+  std::set<pid_t> lasting_;
+};
+
+struct Choice {
+  std::vector<pid_t> order;      // those that may be tried, best first
+  std::int64_t other_call = -1;  // a call in which some other thread waits
+};
+
+// Threads in the order in which they should be tried: first one whose wait survives a stop, then those that
+// run; those that were refused for a reason that may last come last. A thread that waits where it may not be
+// borrowed is not stopped at all: nothing would come of it but a wait that begins anew.
+Choice RankThreads(pid_t pid, const Refusals& refusals) {
+  Choice choice;
   auto threads = process::ListThreads(pid);
-  if (!threads.ok()) return {};
-  constexpr int kRunning = 1;  // between kRepeatable and kTimed
-  std::vector<std::pair<int, pid_t>> ranked;
+  if (!threads.ok()) return choice;
+  enum Rank : std::uint8_t { kWaits, kRuns, kTimedWait, kMayLoseTime, kLosesTime };
+  struct Candidate {
+    bool refused;
+    Rank rank;
+    pid_t tid;
+    auto operator<=>(const Candidate&) const = default;
+  };
+  std::vector<Candidate> ranked;
   for (const pid_t tid : std::span(*threads).first(std::min(threads->size(), kMaxThreadsLookedAt))) {
     auto call = PeekSyscall(pid, tid);
     if (!call.ok()) continue;  // ended, or already dead and waiting for the others
+    const bool refused = refusals.MayLastFor(tid);
+    if (call->number < 0) {
+      ranked.push_back({refused, kRuns, tid});
+      continue;
+    }
     const Wait wait = Classify(*call);
-    if (call->number >= 0 && wait == Wait::kRepeatable) return {tid};
-    ranked.emplace_back(call->number < 0 ? kRunning : 1 + static_cast<int>(wait), tid);
+    const bool survives = process::SurvivesStop(pid, {call->number, call->arguments, 0, 0});
+    if (wait == Wait::kRepeatable && survives && !refused) return {{tid}, -1};
+    if (wait == Wait::kUnknown) choice.other_call = call->number;
+    if (wait == Wait::kRepeatable) ranked.push_back({refused, survives ? kWaits : kMayLoseTime, tid});
+    if (wait == Wait::kTimed) ranked.push_back({refused, kTimedWait, tid});
+    if (wait == Wait::kTimedLost) ranked.push_back({refused, kLosesTime, tid});
   }
   std::sort(ranked.begin(), ranked.end());
-  std::vector<pid_t> order;
-  for (const auto& [rank, tid] : ranked) order.push_back(tid);
-  return order;
+  for (const Candidate& candidate : ranked) choice.order.push_back(candidate.tid);
+  return choice;
 }
+
+// How much of its time-out a thread in epoll_wait has used up when it is stopped. The kernel forgets that, so
+// the call has to be made again with what is left.
+class UsedTime {
+ public:
+  // REQUIRES: before the stop.
+  static std::optional<UsedTime> Measure(pid_t pid, pid_t tid) {
+    UsedTime used;
+    used.pid_ = pid;
+    used.tid_ = tid;
+    const auto times_run = process::ReadTimesRun(pid, tid);
+    auto call = PeekSyscall(pid, tid);
+    if (!times_run || !call.ok() || Classify(*call) != Wait::kTimedLost) return std::nullopt;
+    const auto asleep_ns = process::AsleepForNs(pid, tid);
+    if (!asleep_ns) return std::nullopt;
+    used.times_run_ = *times_run;
+    used.call_ = *call;
+    used.began_ns_ = MonotonicNs() - *asleep_ns;
+    return used;
+  }
+
+  // Takes the used time off the time-out of the call that is made again. Does nothing when it cannot be sure
+  // that it is the same wait: being woken for the stop counts as one run, more means that the thread did
+  // something. REQUIRES: the thread is stopped.
+  void TakeOff(const user_regs_struct& found, user_regs_struct& resume) const {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    const Syscall now = SyscallOf(found);
+    if (now.number != call_.number || now.arguments != call_.arguments || resume.rip == found.rip) return;
+    if (process::ReadTimesRun(pid_, tid_) != times_run_ + 1) return;
+    const std::int64_t used_ms = (MonotonicNs() - began_ns_) / kNsPerMs;
+    const auto timeout_ms = static_cast<std::int32_t>(found.r10);
+    resume.r10 = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout_ms - used_ms, 0));
+  }
+
+ private:
+  pid_t pid_ = 0;
+  pid_t tid_ = 0;
+  std::uint64_t times_run_ = 0;
+  Syscall call_;
+  std::int64_t began_ns_ = 0;
+};
+
+// Tells whether a thread has a seccomp filter of its own, in time to be asked while it is held.
+class FilterWatch {
+ public:
+  FilterWatch(pid_t pid, pid_t tid)
+      : file_(open(TaskFile(pid, tid, "status").c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+  // True when it cannot be told.
+  bool Filtered() const {
+    static const Seccomp ours = [] {
+      auto text = ReadFile("/proc/self/status");
+      return text.ok() ? Seccomp::Parse(*text) : Seccomp{};
+    }();
+    std::array<char, 8192> text{};
+    const ssize_t n = pread(file_.get(), text.data(), text.size(), 0);
+    return n <= 0 || HasFilterOfItsOwn(Seccomp::Parse({text.data(), static_cast<std::size_t>(n)}), ours);
+  }
+
+ private:
+  ScopedFd file_;
+};
 
 // The bytes of a pthread_attr_t; its layout is part of glibc's ABI.
 pthread_attr_t DetachedAttributes() {
@@ -76,37 +204,65 @@ Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const
   return thread.WriteSignalMask(signal_mask);
 }
 
-// After the thread was sent to start the helper. The helper inherits the mask: no signal of the
-// job's may be handled there; signals for this thread wait until the way back unblocks them.
-Result<void> FollowThrough(TracedThread& thread, const EntryPoints& points, Verdict verdict,
-                           const user_regs_struct& original, std::uint64_t signal_mask,
-                           const Deadline& deadline) {
-  RETURN_IF_ERROR(thread.WriteSignalMask(kAllSignals));
-  if (verdict == Verdict::kTimedWait) {
-    RETURN_IF_ERROR(ReturnByHand(thread, points, original, signal_mask, deadline));
-  }
-  return thread.Detach();
+// True when the stopped thread waits, or sleeps between two looks at a lock, in the call that we made it do.
+bool WaitsInOurCall(const user_regs_struct& registers, std::uint64_t call_stack_pointer) {
+  return process::WasInterrupted(registers) && call_stack_pointer - registers.rsp < kDeepestCall;
 }
 
-enum class Outcome : std::uint8_t { kStarted, kNotSafe };
+enum class Outcome : std::uint8_t { kStarted, kStuck };
 
-Result<Outcome> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& points, std::uint64_t sleep_us,
-                          const Deadline& deadline) {
+// After the thread was sent to start the helper. The helper inherits the mask: no signal of the
+// job's may be handled there; signals for this thread wait until the way back unblocks them.
+Result<Outcome> FollowThrough(TracedThread& thread, const EntryPoints& points, Verdict verdict,
+                              const user_regs_struct& original, std::uint64_t signal_mask,
+                              std::uint64_t call_stack_pointer) {
+  RETURN_IF_ERROR(thread.WriteSignalMask(kAllSignals));
+  if (verdict == Verdict::kTimedWait) {
+    const auto returned = ReturnByHand(thread, points, original, signal_mask, Deadline::AfterMs(kPatienceMs));
+    if (!returned.ok()) {
+      RETURN_IF_ERROR(thread.Interrupt(Deadline::AfterMs(kPatienceMs)));
+      ASSIGN_OR_RETURN(const user_regs_struct registers, thread.ReadRegisters());
+      if (WaitsInOurCall(registers, call_stack_pointer)) {
+        RETURN_IF_ERROR(thread.WriteRegisters(original));
+        RETURN_IF_ERROR(thread.WriteSignalMask(signal_mask));
+        RETURN_IF_ERROR(thread.Detach());
+        return Outcome::kStuck;
+      }
+    }
+  }
+  RETURN_IF_ERROR(thread.Detach());
+  return Outcome::kStarted;
+}
+
+struct Attempt {
+  Verdict verdict = Verdict::kSelfReturn;
+  Outcome outcome = Outcome::kStarted;   // when it was borrowed
+  std::uint64_t call_stack_pointer = 0;  // when it was borrowed
+};
+
+Result<Attempt> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& points,
+                          const FilterWatch& filter, const std::optional<UsedTime>& used_time,
+                          std::uint64_t sleep_us, const Deadline& deadline) {
   static const pthread_attr_t attributes = DetachedAttributes();
   const process::ProcessMemory memory(pid);
 
   RETURN_IF_ERROR(thread.Interrupt(deadline));
   ASSIGN_OR_RETURN(const user_regs_struct original, thread.ReadRegisters());
   user_regs_struct resume;
-  ASSIGN_OR_RETURN(const Verdict verdict, Judge(thread, points.rules, pid, original, resume));
-  if (verdict == Verdict::kUnsafe) {
+  Attempt attempt;
+  ASSIGN_OR_RETURN(attempt.verdict, Judge(thread, points.rules, pid, original, resume));
+  // Only in the C library's own wrapper: nothing there looks at that register after the call.
+  if (used_time && points.rules.forbidden.Contains(original.rip)) used_time->TakeOff(original, resume);
+  // It may have got one since it was chosen.
+  if (MayBorrow(attempt.verdict) && filter.Filtered()) attempt.verdict = Verdict::kFiltered;
+  if (!MayBorrow(attempt.verdict)) {
     // A wait that Judge would have had to repeat is restarted by the kernel itself, except
     // those that report EINTR.
     if (resume.rip != original.rip && static_cast<std::int64_t>(original.rax) == -EINTR) {
       RETURN_IF_ERROR(thread.WriteRegisters(resume));
     }
     RETURN_IF_ERROR(thread.Detach());
-    return Outcome::kNotSafe;
+    return attempt;
   }
 
   ASSIGN_OR_RETURN(const SavedState state, SaveState(thread, resume));
@@ -129,22 +285,37 @@ Result<Outcome> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& po
   RETURN_IF_ERROR(thread.WriteRegisters(call));
   // From here on the thread comes back by itself and the helper starts, so nothing below may lead
   // to a second try: what fails here shows when the helper is looked for.
-  (void)FollowThrough(thread, points, verdict, original, state.signal_mask, deadline);
-  return Outcome::kStarted;
+  attempt.call_stack_pointer = way_back.stack_pointer();
+  auto followed =
+      FollowThrough(thread, points, attempt.verdict, original, state.signal_mask, way_back.stack_pointer());
+  if (followed.ok()) attempt.outcome = *followed;
+  return attempt;
+}
+
+// Never the same rhythm twice, never spinning: the target should get out of there.
+void PauseBetweenAttempts() { SleepUs(20 + (MonotonicNs() >> 8) % 100); }
+
+Error StuckError(pid_t tid) {
+  return {Code::kTimeout,
+          "thread " + std::to_string(tid) +
+              " waited for a lock that it may hold itself when it was to start a helper; it was put back to "
+              "where it was",
+          "its allocator seems to wait while it holds a lock: start the program with `probing run`"};
 }
 
 }  // namespace
 
 Result<Syscall> PeekSyscall(pid_t pid, pid_t tid) {
-  ASSIGN_OR_RETURN(const std::string text,
-                   ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/syscall"));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(TaskFile(pid, tid, "syscall")));
   Syscall call;
   if (text.starts_with("running")) return call;
   std::array<unsigned long long, 6> arguments{};
+  unsigned long long stack_pointer = 0;
   long long number = -1;
-  std::sscanf(text.c_str(), "%lld %llx %llx %llx %llx %llx %llx", &number, &arguments[0], &arguments[1],
-              &arguments[2], &arguments[3], &arguments[4], &arguments[5]);
+  std::sscanf(text.c_str(), "%lld %llx %llx %llx %llx %llx %llx %llx", &number, &arguments[0], &arguments[1],
+              &arguments[2], &arguments[3], &arguments[4], &arguments[5], &stack_pointer);
   call.number = number;
+  call.stack_pointer = stack_pointer;
   std::copy(arguments.begin(), arguments.end(), call.arguments.begin());
   return call;
 }
@@ -162,37 +333,89 @@ Result<SavedState> SaveState(const TracedThread& thread, const user_regs_struct&
 Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us,
                              const Deadline& deadline) {
   Borrowed borrowed;
+  Refusals refusals;
   Error last{Code::kFailed, "no thread of process " + std::to_string(pid) + " could be looked at", ""};
   while (!deadline.passed()) {
-    const std::vector<pid_t> order = RankThreads(pid);
-    if (order.empty()) break;
+    const Choice choice = RankThreads(pid, refusals);
+    const std::vector<pid_t>& order = choice.order;
+    if (order.empty() && choice.other_call < 0) break;
+    if (order.empty()) {
+      last = {Code::kFailed,
+              "all its threads wait where they may not be borrowed (system call " +
+                  std::to_string(choice.other_call) + ")",
+              ""};
+      SleepUs(1000);
+      continue;
+    }
     for (int attempt = 0; attempt < kAttemptsPerRound; ++attempt) {
       borrowed.thread = order[static_cast<std::size_t>(attempt) % order.size()];
       ++borrowed.attempts;
+      const FilterWatch filter(pid, borrowed.thread);
+      // Not even stopped: the kernel may restart its system call by another one, which the filter sees.
+      if (filter.Filtered()) {
+        refusals.Add(borrowed.thread, Verdict::kFiltered);
+        break;
+      }
+      // Nor one that would be refused anyway: not every call goes on unharmed after a stop (io_uring_enter).
+      if (auto call = PeekSyscall(pid, borrowed.thread);
+          call.ok() && call->number >= 0 && Classify(*call) == Wait::kUnknown) {
+        refusals.Add(borrowed.thread, Verdict::kUnknownWait);
+        PauseBetweenAttempts();
+        continue;
+      }
       auto thread = TracedThread::Seize(borrowed.thread);
       if (!thread.ok()) {
         last = thread.error();
         if (last.code == Code::kPermission) return last;
         continue;
       }
+      const std::optional<UsedTime> used_time = UsedTime::Measure(pid, borrowed.thread);
       const process::Urgent urgent;
       const std::int64_t stopped_ns = MonotonicNs();
-      auto outcome = TryThread(*thread, pid, points, sleep_us, deadline);
+      auto tried = TryThread(*thread, pid, points, filter, used_time, sleep_us, deadline);
       borrowed.held_us = std::max(borrowed.held_us, (MonotonicNs() - stopped_ns) / 1000);
-      if (outcome.ok() && *outcome == Outcome::kStarted) return borrowed;
-      if (!outcome.ok()) last = outcome.error();
-      // Never the same rhythm twice, never spinning: the target should get out of there.
-      SleepUs(20 + (MonotonicNs() >> 8) % 100);
+      if (tried.ok() && MayBorrow(tried->verdict)) {
+        if (tried->outcome == Outcome::kStuck) return StuckError(borrowed.thread);
+        borrowed.call_stack_pointer = tried->call_stack_pointer;
+        return borrowed;
+      }
+      if (!tried.ok()) last = tried.error();
+      if (tried.ok()) refusals.Add(borrowed.thread, tried->verdict);
+      PauseBetweenAttempts();
+      // Another thread may be there that does not have the same trouble.
+      if (tried.ok() && MayLast(tried->verdict)) break;
     }
+    // All were refused for something that may last: no reason to stop them thousands of times.
+    if (refusals.MayLastFor(order.front())) SleepUs(kPauseWhenAllRefusedUs);
     auto status = process::ReadStatus(pid);
     if (!status.ok() || status->state == 'T') return last;
     // Libraries and threads' stacks come and go meanwhile.
     if (auto maps = process::Maps::Read(pid); maps.ok()) points.rules.maps = std::move(*maps);
   }
+  const std::string why = refusals.Text().empty() ? last.message : refusals.Text();
   return Error{deadline.passed() ? Code::kTimeout : Code::kFailed,
                "found no moment to enter process " + std::to_string(pid) + " safely (" +
-                   std::to_string(borrowed.attempts) + " attempts): " + last.message,
+                   std::to_string(borrowed.attempts) + " attempts): " + why,
                "try again, or start the program with `probing run`"};
+}
+
+Result<void> TakeBackIfStuck(pid_t pid, const Borrowed& borrowed, const EntryPoints& points,
+                             const Deadline& deadline) {
+  const auto in_our_call = [&](std::uint64_t stack_pointer) {
+    return borrowed.call_stack_pointer - stack_pointer < kDeepestCall;
+  };
+  auto call = PeekSyscall(pid, borrowed.thread);
+  if (!call.ok() || call->number < 0 || !in_our_call(call->stack_pointer)) return {};
+  ASSIGN_OR_RETURN(TracedThread thread, TracedThread::Seize(borrowed.thread));
+  RETURN_IF_ERROR(thread.Interrupt(deadline));
+  ASSIGN_OR_RETURN(user_regs_struct registers, thread.ReadRegisters());
+  if (!WaitsInOurCall(registers, borrowed.call_stack_pointer)) return {};
+  registers.rip = points.trampoline.address;
+  registers.rsp = borrowed.call_stack_pointer + 8;  // as if the call had returned
+  registers.orig_rax = static_cast<std::uint64_t>(-1);
+  RETURN_IF_ERROR(thread.WriteRegisters(registers));
+  RETURN_IF_ERROR(thread.Detach());
+  return StuckError(borrowed.thread);
 }
 
 }  // namespace probing::inject

@@ -20,10 +20,20 @@ struct Borrowed {
   pid_t thread = 0;
   std::int64_t held_us = 0;  // the longest stop of any thread
   int attempts = 0;
+  std::uint64_t call_stack_pointer = 0;  // of the call that it was made to do, at its first instruction
 };
 
 // Makes some thread of `pid` call pthread_create(&t, detached, usleep, sleep_us).
 Result<Borrowed> StartHelper(pid_t pid, EntryPoints points, std::uint64_t sleep_us, const Deadline& deadline);
+
+// To be asked when the helper does not appear: an error when the borrowed thread waited inside that call. Its
+// locks cannot be told from outside, so an allocator that sleeps while it holds one may have been taken for
+// a thread that may be borrowed; it would wait for itself for ever. It goes back as if the call had failed.
+Result<void> TakeBackIfStuck(pid_t pid, const Borrowed& borrowed, const EntryPoints& points,
+                             const Deadline& deadline);
+
+// How long a helper may take to appear before that is worth a question.
+inline constexpr std::int64_t kPatienceMs = 300;
 
 // The state of a stopped thread that should continue with `resume`.
 Result<SavedState> SaveState(const process::TracedThread& thread, const user_regs_struct& resume);

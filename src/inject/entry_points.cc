@@ -77,18 +77,21 @@ SafePointRules MakeRules(const Memory& memory, const Maps& maps, const std::vect
   SafePointRules rules;
   rules.maps = maps;
   for (const Maps::Object& object : objects) {
-    const bool loader = IsLoader(object.path);
-    bool forbidden = loader || IsLibrary(object.path, "libc") || IsLibrary(object.path, "libpthread") ||
-                     IsLibrary(object.path, "libdl");
-    if (!forbidden) {
+    const bool libc = IsLibrary(object.path, "libc") || IsLibrary(object.path, "libpthread") ||
+                      IsLibrary(object.path, "libdl");
+    bool never_waits_safely = IsLoader(object.path);
+    if (!libc && !never_waits_safely) {
       auto image = ElfImage::Load(memory, {object.base});
-      forbidden = image.ok() && image->FindSymbol("malloc").ok();  // an allocator of its own
+      never_waits_safely = image.ok() && image->FindSymbol("malloc").ok();  // an allocator of its own
     }
     for (const Mapping& part : object.parts) {
       if (!part.executable) continue;
-      if (forbidden) rules.forbidden.Add(part);
-      if (loader) rules.loader.Add(part);
+      if (libc || never_waits_safely) rules.forbidden.Add(part);
+      if (never_waits_safely) rules.never_waits_safely.Add(part);
     }
+  }
+  for (const Mapping& mapping : maps.all()) {
+    if (mapping.path == "[vdso]" || mapping.path == "[vsyscall]") rules.forbidden.Add(mapping);
   }
   return rules;
 }
@@ -145,7 +148,6 @@ Result<EntryPoints> FindEntryPoints(const Memory& memory, const Maps& maps) {
   ASSIGN_OR_RETURN(points.trampoline, FindTrampoline(memory, *libc_object));
   ASSIGN_OR_RETURN(points.syscall_instruction, FindSyscallInstruction(memory, images.front()));
   points.rules = MakeRules(memory, maps, objects);
-  points.rules.trampoline = points.trampoline;
   return points;
 }
 

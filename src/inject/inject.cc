@@ -2,12 +2,14 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "base/clock.h"
@@ -15,6 +17,7 @@
 #include "base/scoped_fd.h"
 #include "inject/borrow.h"
 #include "inject/entry_points.h"
+#include "inject/leftovers.h"
 #include "inject/library_file.h"
 #include "inject/loader_stub.h"
 #include "process/status.h"
@@ -32,7 +35,6 @@ using process::TracedThread;
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHelperSleepUs = 30'000'000;  // far longer than needed, gone soon if we die
-constexpr std::string_view kMemfdName = "libprobing.so";
 
 // The flags that this kernel wants for a memfd with code in it.
 std::uint64_t MemfdFlags() {
@@ -41,7 +43,7 @@ std::uint64_t MemfdFlags() {
   return probe.valid() ? kExecutable : MFD_CLOEXEC;
 }
 
-// The library file, followed by a page with the stub and a page for its answer.
+// The library file, followed by a page with the stub and a page with its LoaderCall.
 struct Parcel {
   std::string bytes;
   std::uint64_t stub_offset = 0;
@@ -55,7 +57,7 @@ Result<Parcel> Pack(const std::string& path) {
   parcel.stub_offset = (library.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
   parcel.mailbox_offset = parcel.stub_offset + kStubPageBytes;
   parcel.bytes = std::move(library);
-  parcel.bytes.resize(parcel.mailbox_offset + kPageBytes);
+  parcel.bytes.resize(parcel.mailbox_offset + kMailboxBytes);
   std::memcpy(&parcel.bytes[parcel.stub_offset], LoaderStub().data(), LoaderStub().size());
   return parcel;
 }
@@ -73,15 +75,20 @@ bool SleepsFor(const ProcessMemory& memory, const Syscall& call, std::uint64_t s
 // The helper is known by the odd length of its sleep. Threads that were there before are looked
 // at only now and then: there may be hundreds, but a number may also have been given out again.
 Result<pid_t> FindHelper(pid_t pid, const std::vector<pid_t>& before, std::uint64_t sleep_us,
-                         const Deadline& deadline) {
+                         const Borrowed& borrowed, const EntryPoints& points, const Deadline& deadline) {
   constexpr int kLookAtAll = 32;  // rounds, about a millisecond
   const ProcessMemory memory(pid);
+  Deadline patience = Deadline::AfterMs(kPatienceMs);
   for (int round = 1; !deadline.passed() && process::IsAlive(pid); ++round) {
     ASSIGN_OR_RETURN(const auto threads, process::ListThreads(pid));
     for (const pid_t tid : threads) {
       if (round % kLookAtAll != 0 && std::binary_search(before.begin(), before.end(), tid)) continue;
       auto call = PeekSyscall(pid, tid);
       if (call.ok() && SleepsFor(memory, *call, sleep_us)) return tid;
+    }
+    if (patience.passed() && round % kLookAtAll == 0) {
+      RETURN_IF_ERROR(TakeBackIfStuck(pid, borrowed, points, deadline));
+      patience = Deadline::AfterMs(kPatienceMs);
     }
     SleepUs(30);
   }
@@ -99,11 +106,9 @@ class Helper {
     registers.rax = 0;  // usleep is over
     registers.orig_rax = static_cast<std::uint64_t>(-1);
     ASSIGN_OR_RETURN(const SavedState state, SaveState(thread, registers));
-    WayBack way_back(state, points.trampoline, sizeof(LoaderCall) + 64);
+    WayBack way_back(state, points.trampoline, 64);
     Helper helper(std::move(thread), pid, points, registers, way_back.stack_pointer());
     helper.name_at_ = way_back.Add(std::as_bytes(std::span(kMemfdName.data(), kMemfdName.size() + 1)));
-    const LoaderCall empty{};
-    helper.call_at_ = way_back.Add(std::as_bytes(std::span(&empty, 1)));
     RETURN_IF_ERROR(helper.memory_.Write({way_back.stack_pointer()}, way_back.bytes()));
     // If we stop caring now, its sleep is over and it ends.
     RETURN_IF_ERROR(helper.thread_.WriteRegisters(registers));
@@ -111,6 +116,7 @@ class Helper {
   }
 
   RemoteAddress name() const { return name_at_; }
+  pid_t tid() const { return thread_.tid(); }
 
   Result<std::uint64_t> Syscall(std::uint64_t number, std::array<std::uint64_t, 6> arguments,
                                 const Deadline& deadline) {
@@ -136,10 +142,9 @@ class Helper {
   }
 
   // Starts the stub and lets go of the thread.
-  Result<void> Run(const LoaderCall& call) {
-    RETURN_IF_ERROR(memory_.Write(call_at_, std::as_bytes(std::span(&call, 1))));
-    user_regs_struct registers = Entry({call.stub_address});
-    registers.rdi = call_at_.address;
+  Result<void> Run(RemoteAddress stub, RemoteAddress call) {
+    user_regs_struct registers = Entry(stub);
+    registers.rdi = call.address;
     RETURN_IF_ERROR(thread_.WriteRegisters(registers));
     return thread_.Detach();
   }
@@ -166,22 +171,26 @@ class Helper {
   user_regs_struct base_;
   std::uint64_t stack_pointer_;
   RemoteAddress name_at_;
-  RemoteAddress call_at_;
 };
 
 // Waits for the stub's answer in the last page of the memfd.
 Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& library_path,
                          const Deadline& deadline) {
+  constexpr std::int64_t kAnswerAfterCancelMs = 100;
   LoaderCall answer;
+  std::optional<Deadline> cancelled;
   while (true) {
     const ssize_t n = pread(memfd, &answer, sizeof(answer), static_cast<off_t>(parcel.mailbox_offset));
     if (n == static_cast<ssize_t>(sizeof(answer)) && answer.done == 1) break;
-    if (deadline.passed()) {
-      // The loader is still at it or has not begun. Without its magic number the file will not
-      // be loaded any more by the time it gets there.
-      (void)!pwrite(memfd, "\0\0\0\0", SELFMAG, 0);
+    if (cancelled && cancelled->passed()) {
       return Error{Code::kTimeout, "the target did not load the library in time; the load was cancelled",
                    "another of its threads may hold the loader's lock: look with `probing backtrace`"};
+    }
+    if (!cancelled && deadline.passed()) {
+      // The loader is still at it or has not begun. Without its magic number the file will not
+      // be loaded any more by the time it gets there. If it was already loaded, the answer comes soon.
+      (void)!pwrite(memfd, "\0\0\0\0", SELFMAG, 0);
+      cancelled = Deadline::AfterMs(kAnswerAfterCancelMs);
     }
     SleepUs(30);
   }
@@ -192,23 +201,59 @@ Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& lib
 }
 
 // A name under which no library was loaded yet: for one that it knows, the loader takes what is there
-// already. A probe that had to stay mapped after its eject still has the name that its descriptor had.
+// already. A probe that had to stay mapped after its eject is still known by the path of its descriptor. The
+// many slashes make it longer than the name that takes its place (LoaderCall::name).
 std::string UnusedPath(std::uint64_t fd, std::size_t copies) {
-  constexpr std::size_t kMostCopies = 8;  // what the stub has room for; then names repeat
-  std::string path = "/proc/self/fd/";
-  for (std::size_t i = 0; i < copies % kMostCopies; ++i) path += "./";
-  return path + std::to_string(fd);
+  constexpr std::size_t kMostCopies = 8;  // then names repeat
+  const std::string path = "/proc/self/fd";
+  const std::size_t slashes = kMemfdPath.size() - path.size() + copies % kMostCopies;
+  return path + std::string(slashes, '/') + std::to_string(fd);
 }
 
 std::size_t CountCopies(const process::Maps& maps) {
-  const std::string path = "/memfd:" + std::string(kMemfdName);
   const auto objects = maps.Objects();
   return static_cast<std::size_t>(std::count_if(
-      objects.begin(), objects.end(), [&](const auto& object) { return object.path.starts_with(path); }));
+      objects.begin(), objects.end(), [&](const auto& object) { return object.path == kMemfdPath; }));
+}
+
+LoaderCall MakeCall(const Helper& helper, const EntryPoints& points, std::uint64_t fd, std::uint64_t stub,
+                    std::size_t copies) {
+  LoaderCall call;
+  call.dlopen = points.dlopen.address;
+  call.dlerror = points.dlerror.address;
+  call.munmap = points.munmap.address;
+  call.flags = points.dlopen_flags;
+  call.stub_address = stub;
+  call.fd = fd;
+  call.helper_thread = static_cast<std::uint64_t>(helper.tid());
+  call.pid_namespace = OwnPidNamespace();
+  std::snprintf(call.path, sizeof(call.path), "%s", UnusedPath(fd, copies).c_str());
+  std::snprintf(call.name, sizeof(call.name), "%s", std::string(kMemfdPath).c_str());
+  return call;
+}
+
+// Maps the stub and behind it, shared, the page of its LoaderCall. Returns where.
+Result<std::uint64_t> MapStub(Helper& helper, std::uint64_t fd, const Parcel& parcel,
+                              const Deadline& deadline) {
+  ASSIGN_OR_RETURN(const std::uint64_t stub,
+                   helper.Syscall(SYS_mmap,
+                                  {0, kStubPageBytes + kMailboxBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+                                   parcel.stub_offset},
+                                  deadline));
+  auto mailbox = helper.Syscall(SYS_mmap,
+                                {stub + kStubPageBytes, kMailboxBytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_FIXED, fd, parcel.mailbox_offset},
+                                deadline);
+  if (mailbox.ok()) return stub;
+  (void)helper.Syscall(SYS_munmap, {stub, kStubPageBytes + kMailboxBytes}, deadline);
+  return mailbox.error();
 }
 
 Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, const Parcel& parcel,
                          const std::string& library_path, std::size_t copies, const Deadline& deadline) {
+  RemoveLeftovers(pid, [&](std::uint64_t number, std::array<std::uint64_t, 6> arguments) {
+    return helper.Syscall(number, arguments, deadline);
+  });
   ASSIGN_OR_RETURN(const std::uint64_t fd,
                    helper.Syscall(SYS_memfd_create, {helper.name().address, MemfdFlags()}, deadline));
   const auto close_remote = [&](Error error) {
@@ -219,27 +264,24 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   const ScopedFd memfd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!memfd.valid()) return close_remote(ErrnoError("open " + path));
   if (auto written = WriteAll(memfd.get(), parcel.bytes); !written.ok()) return close_remote(written.error());
-
-  auto stub = helper.Syscall(
-      SYS_mmap, {0, kStubPageBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, parcel.stub_offset}, deadline);
+  auto stub = MapStub(helper, fd, parcel, deadline);
   if (!stub.ok()) return close_remote(stub.error());
-  LoaderCall call;
-  call.dlopen = points.dlopen.address;
-  call.dlerror = points.dlerror.address;
-  call.munmap = points.munmap.address;
-  call.flags = points.dlopen_flags;
-  call.stub_address = *stub;
-  call.mailbox_offset = parcel.mailbox_offset;
-  call.fd = fd;
-  const std::string name = UnusedPath(fd, copies);
-  std::snprintf(call.path, sizeof(call.path), "%s", name.c_str());
-  RETURN_IF_ERROR(helper.Run(call));
+  const LoaderCall call = MakeCall(helper, points, fd, *stub, copies);
+  const auto mailbox_at = static_cast<off_t>(parcel.mailbox_offset);
+  if (pwrite(memfd.get(), &call, sizeof(call), mailbox_at) != static_cast<ssize_t>(sizeof(call))) {
+    const Error error = ErrnoError("write the library's call");
+    (void)helper.Syscall(SYS_munmap, {*stub, kStubPageBytes + kMailboxBytes}, deadline);
+    return close_remote(error);
+  }
+  RETURN_IF_ERROR(helper.Run({*stub}, {*stub + kStubPageBytes}));
   return AwaitAnswer(memfd.get(), parcel, library_path, deadline);
 }
 
 Result<Report> Enter(const Options& options) {
   const std::int64_t started_ns = MonotonicNs();
   const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  // A limit of our own (ulimit -f) is an error like others, not the end of this program half-way.
+  signal(SIGXFSZ, SIG_IGN);
   ASSIGN_OR_RETURN(const Parcel parcel, Pack(options.library_path));
   if (options.rehearse) RETURN_IF_ERROR(Rehearse(options.library_path));
   ASSIGN_OR_RETURN(const process::Maps maps, process::Maps::Read(options.pid));
@@ -249,7 +291,8 @@ Result<Report> Enter(const Options& options) {
 
   const std::uint64_t sleep_us = kHelperSleepUs + static_cast<std::uint64_t>(started_ns / 1000 % 1'000'000);
   ASSIGN_OR_RETURN(const Borrowed borrowed, StartHelper(options.pid, points, sleep_us, deadline));
-  ASSIGN_OR_RETURN(const pid_t helper_tid, FindHelper(options.pid, threads_before, sleep_us, deadline));
+  ASSIGN_OR_RETURN(const pid_t helper_tid,
+                   FindHelper(options.pid, threads_before, sleep_us, borrowed, points, deadline));
   ASSIGN_OR_RETURN(Helper helper, Helper::Attach(options.pid, helper_tid, points, deadline));
   RETURN_IF_ERROR(
       LoadLibrary(options.pid, helper, points, parcel, options.library_path, CountCopies(maps), deadline));

@@ -6,16 +6,16 @@
 #define MUNMAP "16"
 #define FLAGS "24"
 #define STUB_ADDRESS "32"
-#define MAILBOX_OFFSET "40"
-#define FD "48"
-#define HANDLE "56"
-#define DONE "64"
-#define PATH "72"
-#define ERROR "112"
-#define SIZE "624"
+#define FD "40"
+#define HANDLE "48"
+#define DONE "56"
+#define PATH "80"
+#define NAME "144"
+#define ERROR "176"
 
-// In: rdi = LoaderCall*. Entered like a function; ends by jumping to munmap with its own page as
-// the argument, so that munmap's return is the stub's return.
+// In: rdi = LoaderCall*. Entered like a function; ends by jumping to munmap with its own pages as
+// the argument, so that munmap's return is the stub's return. The answer is written to shared memory,
+// not to the file: a job with `ulimit -f 0` may write to none.
 asm(R"(
   .section .rodata
   .globl probing_loader_stub_begin
@@ -31,35 +31,46 @@ probing_loader_stub_begin:
   call *)" DLOPEN R"((%rbx)
   mov %rax, )" HANDLE R"((%rbx)
   test %rax, %rax
-  jnz 2f
-  mov )" DLERROR R"((%rbx), %rax
-  test %rax, %rax
   jz 2f
-  call *%rax
-  test %rax, %rax
-  jz 2f
+  mov 8(%rax), %rdi                  # link_map.l_name, on the heap: a copy of our path
+  test %rdi, %rdi
+  jz 4f
   xor %ecx, %ecx
 1:
+  movb )" PATH R"((%rbx,%rcx), %dl
+  cmpb (%rdi,%rcx), %dl              # never beyond the end of what we know
+  jne 4f
+  test %dl, %dl
+  jz 4f
+  movb )" NAME R"((%rbx,%rcx), %dl
+  movb %dl, (%rdi,%rcx)
+  inc %ecx
+  test %dl, %dl
+  jnz 1b
+  jmp 4f
+2:
+  mov )" DLERROR R"((%rbx), %rax
+  test %rax, %rax
+  jz 4f
+  call *%rax
+  test %rax, %rax
+  jz 4f
+  xor %ecx, %ecx
+3:
   movb (%rax,%rcx), %dl
   movb %dl, )" ERROR R"((%rbx,%rcx)
   test %dl, %dl
-  jz 2f
+  jz 4f
   inc %ecx
   cmp $511, %ecx
-  jb 1b
-2:
+  jb 3b
+4:
   movq $1, )" DONE R"((%rbx)
-  mov $18, %eax                      # pwrite64(fd, call, sizeof(call), mailbox_offset)
-  mov )" FD R"((%rbx), %rdi
-  mov %rbx, %rsi
-  mov $)" SIZE R"(, %edx
-  mov )" MAILBOX_OFFSET R"((%rbx), %r10
-  syscall
   mov $3, %eax                       # close(fd)
   mov )" FD R"((%rbx), %rdi
   syscall
   mov )" STUB_ADDRESS R"((%rbx), %rdi
-  mov $4096, %esi
+  mov $8192, %esi
   mov )" MUNMAP R"((%rbx), %rax
   pop %rbx
   jmp *%rax
@@ -74,10 +85,10 @@ namespace probing::inject {
 
 static_assert(offsetof(LoaderCall, dlerror) == 8 && offsetof(LoaderCall, munmap) == 16);
 static_assert(offsetof(LoaderCall, flags) == 24 && offsetof(LoaderCall, stub_address) == 32);
-static_assert(offsetof(LoaderCall, mailbox_offset) == 40 && offsetof(LoaderCall, fd) == 48);
-static_assert(offsetof(LoaderCall, handle) == 56 && offsetof(LoaderCall, done) == 64);
-static_assert(offsetof(LoaderCall, path) == 72 && offsetof(LoaderCall, error) == 112);
-static_assert(sizeof(LoaderCall) == 624);
+static_assert(offsetof(LoaderCall, fd) == 40 && offsetof(LoaderCall, handle) == 48);
+static_assert(offsetof(LoaderCall, done) == 56 && offsetof(LoaderCall, path) == 80);
+static_assert(offsetof(LoaderCall, name) == 144 && offsetof(LoaderCall, error) == 176);
+static_assert(sizeof(LoaderCall) <= kMailboxBytes && kStubPageBytes + kMailboxBytes == 8192);
 
 std::span<const std::byte> LoaderStub() {
   return {probing_loader_stub_begin,

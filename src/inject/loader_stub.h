@@ -8,24 +8,33 @@
 
 namespace probing::inject {
 
-// What the stub is given and what it answers; lives on the helper thread's stack. When done, the
-// stub writes it to the library's memfd at `mailbox_offset`, where the injector sees it.
+// What the stub is given and what it answers. Lives in the last page of the library's memfd, which the
+// target maps behind the stub and the injector sees through its own descriptor.
 struct LoaderCall {
   std::uint64_t dlopen = 0;
   std::uint64_t dlerror = 0;  // may be 0
   std::uint64_t munmap = 0;
   std::uint64_t flags = 0;
-  std::uint64_t stub_address = 0;
-  std::uint64_t mailbox_offset = 0;
+  std::uint64_t stub_address = 0;  // of both pages
   std::uint64_t fd = 0;
 
   std::uint64_t handle = 0;  // what dlopen returned
   std::uint64_t done = 0;    // 1 when the rest is valid
-  char path[40] = {};
+
+  // For a later injector that finds this file because the one that made it was killed.
+  std::uint64_t helper_thread = 0;  // as seen from…
+  std::uint64_t pid_namespace = 0;  // …this namespace (the inode of /proc/self/ns/pid)
+
+  // REQUIRES: longer than `name`.
+  char path[64] = {};
+  // What the loader's list shall say instead of the path: a debugger opens each file in that list, and
+  // the path leads to a descriptor of whoever opens it.
+  char name[32] = {};
   char error[512] = {};  // what dlerror returned
 };
 
 inline constexpr std::size_t kStubPageBytes = 4096;
+inline constexpr std::size_t kMailboxBytes = 4096;
 
 std::span<const std::byte> LoaderStub();
 

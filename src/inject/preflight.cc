@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -12,8 +13,11 @@
 #include "base/scoped_fd.h"
 #include "inject/entry_points.h"
 #include "inject/inject.h"
+#include "inject/preflight_rules.h"
 #include "process/maps.h"
 #include "process/status.h"
+#include "process/thread_status.h"
+#include "process/traced_thread.h"
 
 namespace probing::inject {
 namespace {
@@ -106,33 +110,24 @@ bool IsDescendant(pid_t pid) {
 }
 
 Check CheckYama(const Status& status) {
-  const int scope = YamaScope();
-  const std::string detail = "ptrace_scope " + std::to_string(scope);
-  const bool allowed =
-      scope == 0 || (scope < 3 && MayTraceAnyone()) || (scope == 1 && IsDescendant(status.pid));
-  if (allowed) return Passed("Yama", detail);
-  return Failed("Yama", Code::kPermission,
-                "the kernel (Yama, " + detail + ") forbids to trace " + ProcessText(status.pid),
-                scope >= 3
-                    ? "no one can attach on this machine until a reboot; start the job with PROBING=1"
-                    : "use sudo, or `sysctl kernel.yama.ptrace_scope=0`, or start the job with PROBING=1");
+  return JudgeYama(status.pid, YamaScope(), MayTraceAnyone(), IsDescendant(status.pid));
 }
 
-// A filter may kill for a system call it does not know. One that we live under ourselves, as all
-// in a container do, has let us live; one that only the target has is not worth the risk.
 Check CheckSeccomp(const Status& status) {
-  if (status.seccomp_mode == 0) return Passed("seccomp", "no filter");
-  auto own = process::ReadStatus(getpid());
-  const int own_filters = own.ok() ? own->seccomp_filters : 0;
-  if (status.seccomp_mode == 2 && status.seccomp_filters <= own_filters) {
-    return Passed("seccomp", std::to_string(status.seccomp_filters) + " filters, as here");
+  const std::string tasks = "/proc/" + std::to_string(status.pid) + "/task";
+  const auto read = [](const std::string& folder) {
+    auto text = ReadFile(folder + "/status");
+    return text.ok() ? Seccomp::Parse(*text) : Seccomp{};
+  };
+  const Seccomp ours = read("/proc/self");
+  ThreadCount count;
+  if (auto threads = process::ListThreads(status.pid); threads.ok()) {
+    count.all = static_cast<int>(threads->size());
+    for (const pid_t tid : *threads) {
+      count.filtered += HasFilterOfItsOwn(read(tasks + "/" + std::to_string(tid)), ours) ? 1 : 0;
+    }
   }
-  return Failed(
-      "seccomp", Code::kPermission,
-      ProcessText(status.pid) + " runs in a seccomp sandbox (" +
-          (status.seccomp_mode == 1 ? "strict mode" : std::to_string(status.seccomp_filters) + " filters") +
-          ") which may kill it for our system calls",
-      "run probing inside the same container, or start the job with PROBING=1");
+  return JudgeSeccomp(status.pid, {status.seccomp_mode, status.seccomp_filters}, ours, count);
 }
 
 Check CheckBinary(const Status& status) {
@@ -143,21 +138,32 @@ Check CheckBinary(const Status& status) {
                   "cannot read the program of " + ProcessText(status.pid) + ": " + ErrnoName(errno),
                   "run as its user or with sudo");
   }
-  Elf64_Ehdr header{};
-  if (read(exe.get(), &header, sizeof(header)) < EI_NIDENT + 4) header = {};
-  if (header.e_ident[EI_CLASS] == ELFCLASS32) {
-    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is a 32-bit program",
-                  "only x86-64 is supported");
-  }
-  if (header.e_machine != EM_X86_64) {
-    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " is not an x86-64 program",
-                  "only x86-64 is supported");
-  }
-  if (status.shadow_stack) {
-    return Failed("binary", Code::kPermission, ProcessText(status.pid) + " uses a shadow stack (Intel CET)",
-                  "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or with PROBING=1");
-  }
-  return Passed("binary", "x86-64");
+  std::array<std::byte, sizeof(Elf64_Ehdr)> header{};
+  const ssize_t n = read(exe.get(), header.data(), header.size());
+  return JudgeProgram(status.pid, std::span(header).first(n > 0 ? static_cast<std::size_t>(n) : 0),
+                      status.shadow_stack);
+}
+
+// Whether a process uses the very memory of another, as between vfork() and exec(). kcmp() knows; where a
+// kernel has none, the parent of such a child is found waiting for it in a call that starts processes.
+bool UsesMemoryOf(pid_t pid, pid_t parent) {
+  constexpr int kVirtualMemory = 1;  // KCMP_VM
+  const long order = syscall(SYS_kcmp, pid, parent, kVirtualMemory, 0, 0);
+  if (order >= 0) return order == 0;
+  const auto waits = process::ReadThreadStatus(parent, parent);
+  if (!waits.ok() || waits->state != 'D') return false;
+  constexpr std::string_view kClone = "56";  // calls without a name there
+  constexpr std::string_view kVfork = "58";
+  constexpr std::string_view kClone3 = "435";
+  return waits->syscall == kClone || waits->syscall == kVfork || waits->syscall == kClone3;
+}
+
+Check CheckOwnMemory(const Status& status) {
+  if (status.parent <= 0 || !UsesMemoryOf(status.pid, status.parent)) return Passed("own memory", "yes");
+  const std::string parent = "process " + std::to_string(status.parent);
+  return Failed("own memory", Code::kPermission,
+                ProcessText(status.pid) + " is a child of vfork(): it still runs in the memory of " + parent,
+                "try again when it has started its program, or name " + parent);
 }
 
 Check CheckMemory(const Status& status) {
@@ -189,12 +195,14 @@ Check CheckMemory(const Status& status) {
 }  // namespace
 
 std::vector<Check> Examine(pid_t pid) {
+  process::WaitForOurOtherTracers(pid);
   auto status = process::ReadStatus(pid);
   if (!status.ok()) return {{"process", false, status.error().message, status.error()}};
   std::vector<Check> checks{CheckKind(*status)};
   // What is not a program at all has none of the other properties.
   if (!checks.front().passed) return checks;
-  for (const auto& check : {CheckOwner, CheckDisabled, CheckTracer, CheckYama, CheckRunning, CheckSeccomp}) {
+  for (const auto& check :
+       {CheckOwner, CheckDisabled, CheckTracer, CheckYama, CheckRunning, CheckOwnMemory, CheckSeccomp}) {
     checks.push_back(check(*status));
   }
   checks.push_back(CheckBinary(*status));

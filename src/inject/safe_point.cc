@@ -8,13 +8,11 @@
 #include <cstring>
 #include <span>
 
+#include "inject/own_stack.h"
 #include "process/interrupted_call.h"
 
 namespace probing::inject {
 namespace {
-
-constexpr std::uint64_t kMinimumStackBytes = 24 * 1024;  // a signal frame with AMX state + pthread_create
-constexpr std::size_t kScannedStackBytes = 16 * 1024;
 
 // A lock that glibc found taken is 2; condition variables, semaphores and joins are not.
 constexpr std::uint64_t kContendedLock = 2;
@@ -28,25 +26,6 @@ Wait ClassifyFutex(const Syscall& call) {
 }
 
 bool Endless(std::uint64_t timeout_ms) { return static_cast<std::int32_t>(timeout_ms) < 0; }
-
-// A thread in a signal handler may have been interrupted inside malloc. Looks for the frames
-// the kernel left on the stack and applies the rule to the code they interrupted.
-Result<bool> InterruptedForbiddenCode(const SafePointRules& rules, const process::Memory& memory,
-                                      std::uint64_t stack_pointer, const process::Mapping& stack) {
-  constexpr std::size_t kWords = kScannedStackBytes / 8;
-  constexpr std::size_t kFlagsAt = 1, kLinkAt = 2, kRipAt = 22, kSegmentsAt = 24;
-  constexpr std::uint64_t kUserCodeSegment = 0x33;
-  std::array<std::uint64_t, kWords> words{};
-  const std::size_t count = std::min<std::size_t>(kWords, (stack.end - stack_pointer) / 8);
-  RETURN_IF_ERROR(memory.Read({stack_pointer}, std::as_writable_bytes(std::span(words.data(), count))));
-  for (std::size_t i = 0; i + kSegmentsAt < count; ++i) {
-    if (words[i] != rules.trampoline.address) continue;
-    const bool is_frame = words[i + kFlagsAt] <= 7 && words[i + kLinkAt] == 0 &&
-                          (words[i + kSegmentsAt] & 0xffff) == kUserCodeSegment;
-    if (is_frame && rules.forbidden.Contains(words[i + kRipAt])) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -85,7 +64,7 @@ Wait Classify(const Syscall& call) {
 }
 
 Syscall SyscallOf(const user_regs_struct& r) {
-  return {static_cast<std::int64_t>(r.orig_rax), {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9}};
+  return {static_cast<std::int64_t>(r.orig_rax), {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9}, r.rsp};
 }
 
 bool ForbiddenCode::Contains(std::uint64_t address) const {
@@ -93,34 +72,73 @@ bool ForbiddenCode::Contains(std::uint64_t address) const {
                      [&](const Range& range) { return address >= range.start && address < range.end; });
 }
 
+const char* Describe(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSelfReturn:
+    case Verdict::kTimedWait:
+      return "";
+    case Verdict::kForbiddenCode:
+      return "was inside the C library, the loader, an allocator or the vdso";
+    case Verdict::kUnknownWait:
+      return "waited in a system call that may be a lock";
+    case Verdict::kInSequence:
+      return "was in a restartable sequence";
+    case Verdict::kHandlerOverForbiddenCode:
+      return "was in a signal handler that had interrupted the C library, the loader or an allocator";
+    case Verdict::kForeignStack:
+      return "was on a stack that is not its own (an alternate signal stack or a coroutine's)";
+    case Verdict::kLittleStack:
+      return "had too little room left on its stack";
+    case Verdict::kDeepStack:
+      return "used more of its stack than can be looked through";
+    case Verdict::kFiltered:
+      return "has a seccomp filter of its own, which may kill it for our system calls";
+  }
+  return "";
+}
+
+bool MayInterrupt(const SafePointRules& rules, std::uint64_t instruction_pointer) {
+  const process::Mapping* code = rules.maps.Find(instruction_pointer);
+  return code != nullptr && code->executable && !rules.forbidden.Contains(instruction_pointer);
+}
+
+Verdict JudgePlace(const SafePointRules& rules, const user_regs_struct& registers, bool in_sequence,
+                   user_regs_struct& resume) {
+  resume = registers;
+  const Syscall call = SyscallOf(registers);
+  if (call.number < 0) {
+    if (!MayInterrupt(rules, registers.rip)) return Verdict::kForbiddenCode;
+    return in_sequence ? Verdict::kInSequence : Verdict::kSelfReturn;
+  }
+  // A call that is over says nothing: allocators read files, too, under their locks, but never wait there.
+  if (!process::WasInterrupted(registers)) return Verdict::kUnknownWait;
+  process::RestartInterruptedCall(resume);
+  const Wait wait = Classify(call);
+  if (wait == Wait::kUnknown || rules.never_waits_safely.Contains(registers.rip)) {
+    return Verdict::kUnknownWait;
+  }
+  const bool kernel_knows_time_left = static_cast<std::int64_t>(registers.rax) == process::kRestartBlock;
+  return kernel_knows_time_left && wait == Wait::kTimed ? Verdict::kTimedWait : Verdict::kSelfReturn;
+}
+
 Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules& rules, pid_t pid,
                       const user_regs_struct& registers, user_regs_struct& resume) {
-  resume = registers;
-  Verdict verdict = Verdict::kSelfReturn;
-  const Syscall call = SyscallOf(registers);
-  if (call.number >= 0) {
-    // A call that is over says nothing: allocators read files, too, under their locks, but never wait there.
-    if (!process::WasInterrupted(registers)) return Verdict::kUnsafe;
-    process::RestartInterruptedCall(resume);
-    const Wait wait = Classify(call);
-    if (wait == Wait::kUnknown || rules.loader.Contains(registers.rip)) return Verdict::kUnsafe;
-    const bool kernel_knows_time_left = static_cast<std::int64_t>(registers.rax) == process::kRestartBlock;
-    if (kernel_knows_time_left && wait == Wait::kTimed) verdict = Verdict::kTimedWait;
-  } else {
-    const process::Mapping* code = rules.maps.Find(registers.rip);
-    if (code == nullptr || !code->executable || rules.forbidden.Contains(registers.rip))
-      return Verdict::kUnsafe;
-    ASSIGN_OR_RETURN(const bool in_sequence, thread.InRestartableSequence(registers.rip));
-    if (in_sequence) return Verdict::kUnsafe;
+  bool in_sequence = false;
+  if (SyscallOf(registers).number < 0) {
+    ASSIGN_OR_RETURN(in_sequence, thread.InRestartableSequence(registers.rip));
   }
+  const Verdict place = JudgePlace(rules, registers, in_sequence, resume);
+  if (!MayBorrow(place)) return place;
 
-  const process::Mapping* stack = rules.maps.Find(registers.rsp);
-  if (stack == nullptr || !stack->writable || registers.rsp - stack->start < kMinimumStackBytes) {
-    return Verdict::kUnsafe;
-  }
-  ASSIGN_OR_RETURN(const bool in_handler,
-                   InterruptedForbiddenCode(rules, process::ProcessMemory(pid), registers.rsp, *stack));
-  return in_handler ? Verdict::kUnsafe : verdict;
+  const process::ProcessMemory memory(pid);
+  std::array<std::uint64_t, kDescriptorBytes / 8> descriptor{};
+  // A thread without one has no stack that we would know.
+  (void)memory.Read({registers.fs_base}, std::as_writable_bytes(std::span(descriptor)));
+  const auto stack = OwnStack(rules.maps, StackOfDescriptor(registers.fs_base, descriptor), registers.rsp,
+                              thread.tid() == pid);
+  if (!stack) return Verdict::kForeignStack;
+  ASSIGN_OR_RETURN(const Verdict on_stack, JudgeStack(rules, memory, *stack, registers.rsp));
+  return MayBorrow(on_stack) ? place : on_stack;
 }
 
 }  // namespace probing::inject

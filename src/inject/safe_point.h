@@ -2,7 +2,8 @@
 //
 // Calling into a thread that is inside malloc or the dynamic loader corrupts the heap or hangs
 // at the next lock: in measurements 10–30 % of targets died. A thread is at a safe point when
-// it waits in a system call in which no allocator or loader would wait, or runs code outside of them.
+// it waits in a system call in which no allocator or loader would wait, or runs code outside of them,
+// and when it is on its own stack, with room below and no signal handler over such code (own_stack.h).
 #pragma once
 
 #include <sys/user.h>
@@ -28,6 +29,7 @@ enum class Wait : std::uint8_t {
 struct Syscall {
   std::int64_t number = -1;
   std::array<std::uint64_t, 6> arguments{};
+  std::uint64_t stack_pointer = 0;
 };
 
 Wait Classify(const Syscall& call);
@@ -49,18 +51,44 @@ class ForbiddenCode {
 
 struct SafePointRules {
   process::Maps maps;
-  ForbiddenCode forbidden;            // libc, ld.so, allocators
-  ForbiddenCode loader;               // ld.so alone: forbidden even while waiting
-  process::RemoteAddress trampoline;  // the signal return trampoline
+  // libc, ld.so, allocators; and the vdso, which any of them may call with its locks held (clock_gettime).
+  ForbiddenCode forbidden;
+  // ld.so and allocators other than libc's: forbidden even while waiting. They spin and sleep for locks of
+  // their own, which no value of a futex gives away.
+  ForbiddenCode never_waits_safely;
 };
 
 enum class Verdict : std::uint8_t {
-  kUnsafe,      // let it run on and try again
   kSelfReturn,  // may be borrowed; registers in `resume` bring it back
   kTimedWait,   // may be borrowed, but the injector itself must put the registers back
+  // Not now. These pass by themselves within microseconds:
+  kForbiddenCode,
+  kUnknownWait,
+  kInSequence,
+  // These may last:
+  kHandlerOverForbiddenCode,
+  kForeignStack,
+  kLittleStack,
+  kDeepStack,
+  kFiltered,
 };
+inline constexpr std::size_t kVerdicts = static_cast<std::size_t>(Verdict::kFiltered) + 1;
 
-// Judges a stopped thread. `resume` becomes what the thread should continue with.
+constexpr bool MayBorrow(Verdict verdict) { return verdict <= Verdict::kTimedWait; }
+// Another thread should be tried first.
+constexpr bool MayLast(Verdict verdict) { return verdict >= Verdict::kHandlerOverForbiddenCode; }
+// What such a thread does, to follow "a thread"; "" for one that may be borrowed.
+const char* Describe(Verdict verdict);
+
+// May code be made to call something else here?
+bool MayInterrupt(const SafePointRules& rules, std::uint64_t instruction_pointer);
+
+// Judges the place where a thread stopped, without regard to its stack. `resume` becomes what the thread
+// should continue with.
+Verdict JudgePlace(const SafePointRules& rules, const user_regs_struct& registers, bool in_sequence,
+                   user_regs_struct& resume);
+
+// Judges a stopped thread by its place and its stack.
 Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules& rules, pid_t pid,
                       const user_regs_struct& registers, user_regs_struct& resume);
 

@@ -37,6 +37,8 @@ class Channel {
   // The certificate that was seen there for the first time, and is known from now on; "" for none.
   const std::string& new_fingerprint() const { return new_fingerprint_; }
   const std::string& who() const { return who_; }
+  // For poll(2); −1 when it is encrypted.
+  int fd() const { return socket_.get(); }
 
   Result<void> Write(std::string_view data);
   // Appends what has come, waiting for something; without a deadline for as long as it takes.

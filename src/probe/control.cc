@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/scoped_fd.h"
 #include "probe/control_thread.h"
+#include "probe/fork_pause.h"
 #include "probe/lifecycle.h"
 #include "probe/recording.h"
 #include "probe/start_daemon.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr std::size_t kMaxClients = 48;
 constexpr std::int64_t kForkDelayUs = 50'000;
+constexpr int kLeaveEveryMs = 100;  // how often a probe that waits for the GIL tries to leave
 
 }  // namespace
 
@@ -33,14 +35,22 @@ Control::Control(int wake_fd, wire::Listener listener)
       listener_(std::move(listener)),
       settings_(wire::Holder::kProbe),
       evaluations_(wake_fd, [this](int client_fd, const wire::Message& answer) { Send(client_fd, answer); }),
-      upkeep_(settings_, evaluations_) {
+      upkeep_(settings_, evaluations_),
+      first_client_([this](int client_fd, const wire::Message& answer) { Send(client_fd, answer); }),
+      flight_reader_(wake_fd) {
   const std::vector<Error> errors = settings_.LoadEnvironment();  // a bad value keeps the default
   FollowForks(settings_.GetFlag("probing.nested"));
   (void)pyapi::Recorder::Open(LimitsOf(settings_));
   for (const Error& error : errors) pyapi::WriteEvent("probing.config", error.message + "; " + error.hint);
 }
 
-bool Control::Serve() {
+void Control::NoteServing(Serving serving) {
+  if (serving == Serving::kImpossible) first_client_.GiveUp("no probingd can be started");
+  if (serving == Serving::kExpected) first_client_.ExpectDaemon();
+}
+
+Control::End Control::Serve() {
+  OfferPause(wake_fd_);
   while (!leaving_) {
     std::vector<pollfd> fds{{listener_.socket.get(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& client : clients_) {
@@ -49,11 +59,20 @@ bool Control::Serve() {
     }
     const std::size_t clients_end = fds.size();
     for (const int fd : evaluations_.ChildOutputs()) fds.push_back({fd, POLLIN, 0});
-    if (poll(fds.data(), fds.size(), std::min(upkeep_.NextLookMs(), evaluations_.NextDeadlineMs())) < 0 &&
-        errno != EINTR)
-      break;
-    if (fds[1].revents != 0) evaluations_.OnWake();
+    const int upkeep_ms = leaves_soon_ ? kLeaveEveryMs : upkeep_.NextLookMs();
+    const int wait_ms = std::min({upkeep_ms, evaluations_.NextDeadlineMs(), first_client_.NextLookMs()});
+    if (poll(fds.data(), fds.size(), wait_ms) < 0 && errno != EINTR) break;
+    const bool is_busy = leaves_soon_ || evaluations_.busy();
+    if (PauseIfAsked(this, is_busy ? Activity::kBusy : Activity::kIdle)) {
+      earlier_ns_ += ReadClockNs(CLOCK_THREAD_CPUTIME_ID);
+      return End::kPaused;
+    }
+    if (fds[1].revents != 0) {
+      evaluations_.OnWake();
+      OnCollectivesRead();
+    }
     evaluations_.OnDeadlines();
+    first_client_.Look();
     const bool printed = std::any_of(fds.begin() + static_cast<std::ptrdiff_t>(clients_end), fds.end(),
                                      [](const pollfd& fd) { return fd.revents != 0; });
     if (printed) evaluations_.OnChildOutput();
@@ -64,12 +83,14 @@ bool Control::Serve() {
     }
     std::erase_if(clients_, [](const auto& client) { return client->gone(); });
     if (fds[0].revents != 0) Accept();
-    if (!leaving_) upkeep_.Look();
+    if (!leaving_ && leaves_soon_) LeaveIfPossible();
+    if (!leaving_ && !leaves_soon_) upkeep_.Look();
     ++turns_;
   }
+  OfferPause(-1);
   for (const auto& client : clients_) client->Close();
   CloseOwn(listener_.socket);
-  return released_;
+  return released_ ? End::kReleased : End::kInUse;
 }
 
 void Control::Accept() {
@@ -94,6 +115,8 @@ void Control::ReadFrom(Client& client) {
 void Control::Drop(Client& client) {
   if (client.gone()) return;
   evaluations_.Forget(client.fd());
+  first_client_.Forget(client.fd());
+  std::erase_if(wait_for_collectives_, [&](const Waiting& one) { return one.client_fd == client.fd(); });
   client.Close();
 }
 
@@ -105,12 +128,36 @@ void Control::Send(int client_fd, const wire::Message& answer, int attached) {
   }
 }
 
+namespace {
+
+// What probing_control_main returns: a library to be unmapped, or null.
+void* ServeAndLeave(std::unique_ptr<Control> control) {
+  switch (control->Serve()) {
+    case Control::End::kReleased: {
+      ScopedFd wake(control->wake_fd());
+      control.reset();
+      CloseOwn(wake);
+      return Leave(Unload::kYes);
+    }
+    case Control::End::kInUse:
+      // A thread of ours may still be waiting for the GIL and will look at these when it comes.
+      (void)control.release();
+      return Leave(Unload::kNo);
+    case Control::End::kPaused:
+      (void)control.release();  // another thread has it, perhaps by now
+      return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
 }  // namespace probing::probe
 
 extern "C" void* probing_control_main(void* argument) {
   using namespace probing;
   using namespace probing::probe;
   const std::unique_ptr<ControlOptions> options(static_cast<ControlOptions*>(argument));
+  if (options->paused != nullptr) return ServeAndLeave(std::unique_ptr<Control>(options->paused));
   if (options->delay == ControlOptions::Delay::kAfterFork) SleepUs(kForkDelayUs);
   ScopedFd socket;
   ScopedFd wake;
@@ -130,15 +177,10 @@ extern "C" void* probing_control_main(void* argument) {
     return Leave(Unload::kYes);
   }
   RememberSocket(listener->path);
-  if (ThisOrigin() != Origin::kInjected) StartDaemonIfAsked(LibraryPath());
+  Serving serving = Serving::kNotAsked;
+  if (ThisOrigin() != Origin::kInjected) serving = StartDaemonIfAsked(LibraryPath());
   auto control = std::make_unique<Control>(wake.get(), std::move(*listener));
-  if (control->Serve()) {
-    control.reset();
-    CloseOwn(wake);
-    return Leave(Unload::kYes);
-  }
-  // A thread of ours may still be waiting for the GIL and will look at these when it comes.
-  (void)control.release();
-  (void)wake.Release();
-  return Leave(Unload::kNo);
+  control->NoteServing(serving);
+  (void)wake.Release();  // with the control's own life
+  return ServeAndLeave(std::move(control));
 }

@@ -6,10 +6,13 @@
 
 namespace probing::probe {
 
+class Control;
+
 struct ControlOptions {
   // A forked child that execs soon should not leave a socket file behind.
   enum class Delay : std::uint8_t { kNone, kAfterFork };
   Delay delay = Delay::kNone;
+  Control* paused = nullptr;  // to be served on, by a new thread (fork_pause.h)
 };
 
 // Provided by lifecycle.cc for the thread:

@@ -7,7 +7,10 @@
 
 #include "probe/client.h"
 #include "probe/evaluations.h"
+#include "probe/first_client.h"
+#include "probe/start_daemon.h"
 #include "probe/upkeep.h"
+#include "pyapi/flight_recorder.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
 #include "wire/settings.h"
@@ -21,8 +24,18 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  // Returns after `eject`. True: nothing of ours is left in use, the code may go.
-  bool Serve();
+  // What StartDaemonIfAsked() said.
+  void NoteServing(Serving serving);
+
+  // Returns after `eject`, or for a pause, after which another thread calls it again.
+  enum class End : std::uint8_t {
+    kReleased,  // nothing of ours is left in use, the code may go
+    kInUse,
+    kPaused,
+  };
+  End Serve();
+
+  int wake_fd() const { return wake_fd_; }
 
  private:
   void Accept();
@@ -36,8 +49,11 @@ class Control {
   wire::Message Status(std::uint32_t id) const;
   wire::Message Configure(const wire::Message& request);
   wire::Message Leave(std::uint32_t id);
+  void LeaveIfPossible();
   void SendRings(const Client& client, const wire::Message& request);
   void SendOverhead(const Client& client, const wire::Message& request);
+  void ReadCollectives(const Client& client, const wire::Message& request);
+  void OnCollectivesRead();
   pyapi::Work EvaluationOf(const wire::Message& request) const;
 
   const int wake_fd_;
@@ -46,8 +62,17 @@ class Control {
   wire::Settings settings_;
   Evaluations evaluations_;
   Upkeep upkeep_;
-  std::int64_t turns_ = 0;  // of Serve()
+  FirstClient first_client_;
+  pyapi::FlightReader flight_reader_;
+  struct Waiting {
+    int client_fd;
+    std::uint32_t id;
+  };
+  std::vector<Waiting> wait_for_collectives_;
+  std::int64_t turns_ = 0;       // of Serve()
+  std::int64_t earlier_ns_ = 0;  // CPU time of threads that ended for a pause
   bool leaving_ = false;
+  bool leaves_soon_ = false;  // it was told to, and waits for the GIL
   bool released_ = false;
 };
 

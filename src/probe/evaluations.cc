@@ -64,7 +64,7 @@ void Evaluations::TakeFromQueue(const std::function<bool(const Pending&)>& chose
   }
   queue_ = std::move(left);
   for (const Pending& waiting : taken) {
-    send_(waiting.client_fd, Message(waiting.id).Set("outcome", outcome).Set("note", note));
+    send_(waiting.client_fd, WithWhatRuns(Message(waiting.id).Set("outcome", outcome).Set("note", note)));
   }
 }
 
@@ -84,10 +84,23 @@ void Evaluations::Forget(int client_fd) {
   }
 }
 
+// What an answer says about code that did not end.
+Message Evaluations::WithWhatRuns(Message answer) const {
+  const pid_t tid = evaluator_.running_tid();
+  if (tid == 0) return answer;
+  return answer.Set("running_tid", static_cast<std::int64_t>(tid)).Set("running_ms", evaluator_.running_ms());
+}
+
 pyapi::Evaluator::Left Evaluations::Release(std::int64_t timeout_ms) {
-  queue_.clear();
+  TakeFromQueue([](const Pending&) { return true; }, "cancelled", "the probe is leaving this process");
   Stop("cancelled");
-  return evaluator_.Release(timeout_ms);
+  const pyapi::Evaluator::Left left = evaluator_.Release(timeout_ms);
+  if (evaluator_.running_tid() == 0) {  // its result was collected
+    evaluating_ = false;
+    child_output_.End();
+    if (pending_.has_value()) Answer(Message(pending_->id).Set("outcome", "cancelled"));
+  }
+  return left;
 }
 
 // Gives an evaluation what it prints to. REQUIRES: !evaluating_.
@@ -167,8 +180,10 @@ void Evaluations::OnDeadlines() {
   if (pending_->reason.empty()) return Stop("timeout");
   Message answer(pending_->id);
   answer.Set("outcome", pending_->reason);
-  answer.Set("note", "the code does not react; it is stopped when it comes back to Python code");
-  Answer(std::move(answer));
+  answer.Set(
+      "note",
+      "the code is in a call that does not return: it still runs, and ends when it comes back to Python");
+  Answer(WithWhatRuns(std::move(answer)));
 }
 
 void Evaluations::OnChildOutput() {

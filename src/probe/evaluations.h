@@ -60,6 +60,9 @@ class Evaluations {
   // Ends everything, and takes what is ours out of the interpreter.
   pyapi::Evaluator::Left Release(std::int64_t timeout_ms);
 
+  // The answer, with the thread of an evaluation that still runs and for how long it has.
+  wire::Message WithWhatRuns(wire::Message answer) const;
+
  private:
   struct Pending {
     int client_fd = -1;  // −1: nobody any more

@@ -12,8 +12,11 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/quiescence.h"
 #include "base/thread.h"
 #include "probe/control.h"
+#include "probe/first_client.h"
+#include "probe/fork_pause.h"
 #include "probe/recording.h"
 #include "probing/probing.h"
 #include "pyapi/hooks.h"
@@ -46,6 +49,14 @@ probing_thread_entry:
 )");
 
 extern "C" void* probing_thread_entry(void* argument);
+
+// What this library registers with the C library carries this handle, so that __cxa_finalize takes all of it
+// back: destructors and atfork handlers. The usual start-up files call that in dlclose; the release build has
+// none, and the compat pthread_atfork of glibc registers without a handle. So both are done here.
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
+extern "C" void __cxa_finalize(void* dso_handle);
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso_handle);
+
 extern "C" __attribute__((visibility("hidden"))) void* probing_control_main(void* argument);
 
 namespace probing::probe {
@@ -61,6 +72,19 @@ Origin origin = Origin::kImported;
 std::array<std::atomic<int>, 64> fork_closed{};  // fd + 1; 0 is a free place
 std::array<char, 128> socket_path{};
 pthread_mutex_t fork_mutex = PTHREAD_MUTEX_INITIALIZER;
+// Set once, under fork_mutex and so between two forks: from then on the fork handlers do nothing, because
+// nothing is left that a child could get, and because their code is about to go.
+std::atomic<bool> unloading{false};
+std::atomic<int> in_fork_handlers{0};
+
+// A thread is inside of a fork handler as long as one of these exists.
+class InForkHandler {
+ public:
+  InForkHandler() { in_fork_handlers.fetch_add(1); }
+  ~InForkHandler() { in_fork_handlers.fetch_sub(1); }
+  InForkHandler(const InForkHandler&) = delete;
+  InForkHandler& operator=(const InForkHandler&) = delete;
+};
 
 // Asked once, while the loader is at work on us and its lock is ours: later it may be anybody's.
 void FindOutOrigin() {
@@ -92,22 +116,37 @@ bool WantedHere() {
   return origin == Origin::kImported || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr;
 }
 
+// The three come in one fork or none does something: fork_mutex is held from the first to the others, and
+// `unloading` changes under it only.
 void BeforeFork() {
+  const InForkHandler inside;
+  if (unloading.load()) return;
+  PauseForFork();
   pthread_mutex_lock(&fork_mutex);
+  if (unloading.load()) {
+    pthread_mutex_unlock(&fork_mutex);
+    return;
+  }
   pyapi::Recorder::BeforeFork();
 }
 
 void AfterForkInParent() {
+  const InForkHandler inside;
+  if (unloading.load()) return;
   pyapi::Recorder::AfterForkInParent();
   pthread_mutex_unlock(&fork_mutex);
+  ResumeAfterFork();
 }
 
 // In a forked child: our thread does not exist there. What is left of us is closed; the parent's
 // socket file is the parent's.
 void InForkedChild() {
+  if (unloading.load()) return;
+  in_fork_handlers.store(0);  // other threads were in them, and are not here
   using enum pyapi::Recorder::Follow;
   pyapi::Recorder::InForkedChild(nested.load() ? kYes : kNo);
   pyapi::Hooks::InForkedChild();
+  ForgetPauseInForkedChild();
   pthread_mutex_unlock(&fork_mutex);
   for (auto& place : fork_closed) {
     const int fd = place.exchange(0) - 1;
@@ -117,29 +156,61 @@ void InForkedChild() {
   if (active.exchange(false) && nested.load()) probing_start();
 }
 
-void Start(ControlOptions::Delay delay) {
-  if (active.exchange(true)) return;
-  started_ns = WallNs();
-  if (!fork_handler_set.exchange(true)) pthread_atfork(&BeforeFork, &AfterForkInParent, &InForkedChild);
-  auto* options = new ControlOptions;
-  options->delay = delay;
+bool StartThread(ControlOptions* options) {
   auto thread = StartQuietThread(&probing_thread_entry, options, kSmallStackBytes, "probing");
   if (thread.ok()) {
     pthread_detach(*thread);
   } else {
     delete options;
-    active.store(false);
   }
+  return thread.ok();
+}
+
+void Start(ControlOptions::Delay delay) {
+  if (active.exchange(true)) return;
+  started_ns = WallNs();
+  if (!fork_handler_set.exchange(true)) {
+    __register_atfork(&BeforeFork, &AfterForkInParent, &InForkedChild, &__dso_handle);
+  }
+  auto* options = new ControlOptions;
+  options->delay = delay;
+  if (!StartThread(options)) active.store(false);
 }
 
 __attribute__((constructor)) void OnLoad() {
   FindOutOrigin();
-  if (WantedHere()) Start(ControlOptions::Delay::kNone);
+  if (!WantedHere()) return;
+  // Before the start: the probe's thread may have opened the way by then. Only for a preloaded library: any
+  // other one is here in dlopen, whose lock the probe's thread needs; the start hook waits by itself.
+  const bool waits = origin == Origin::kPreloaded && IsFirstClientAwaited();
+  Start(ControlOptions::Delay::kNone);
+  if (!waits) return;
+  if (!active.load()) LetProgramStart();
+  AwaitFirstClient();
 }
 
 // At exit of the process and in dlclose. Other threads may still run: touch nothing of theirs.
 __attribute__((destructor)) void OnUnload() {
   if (socket_path[0] != '\0') unlink(socket_path.data());
+  __cxa_finalize(&__dso_handle);
+}
+
+// Takes back what the C library has of ours. False when a thread of the job may still be on its way into or
+// out of a fork handler: then the code has to stay.
+bool TakeBackFromLibc() {
+  constexpr std::int64_t kLongestMs = 1000;
+  const Deadline deadline = Deadline::AfterMs(kLongestMs);
+  {
+    const NoForkNow hold;
+    unloading.store(true);
+  }
+  __cxa_finalize(&__dso_handle);
+  // Since glibc 2.36 handlers run without its lock: it may have let one begin just before.
+  while (in_fork_handlers.load() != 0) {
+    if (deadline.passed()) return false;
+    SleepUs(200);
+  }
+  return WaitForQuiescence(deadline.left_ms());
 }
 
 }  // namespace
@@ -168,11 +239,19 @@ void RememberSocket(const std::string& path) {
 
 void FollowForks(bool follow) { nested.store(follow); }
 
+bool StartThreadAgain(Control* control) {
+  auto* options = new ControlOptions;
+  options->paused = control;
+  return StartThread(options);
+}
+
 void* Leave(Unload unload) {
+  LetProgramStart();  // if it still waits for a client
   if (socket_path[0] != '\0') unlink(socket_path.data());
   socket_path[0] = '\0';
   active.store(false);
-  return unload == Unload::kYes && origin == Origin::kInjected ? this_library : nullptr;
+  if (unload == Unload::kNo || origin != Origin::kInjected) return nullptr;
+  return TakeBackFromLibc() ? this_library : nullptr;
 }
 
 NoForkNow::NoForkNow() { pthread_mutex_lock(&fork_mutex); }

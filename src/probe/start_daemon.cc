@@ -99,11 +99,12 @@ int StartAndEnd(void* argument) {
 
 }  // namespace
 
-void StartDaemonIfAsked(const std::string& library_path) {
-  if (!IsAskedFor() || IsRunning()) return;
+Serving StartDaemonIfAsked(const std::string& library_path) {
+  if (!IsAskedFor()) return Serving::kNotAsked;
+  if (IsRunning()) return Serving::kExpected;
   const std::string program = FindDaemon(library_path);
   const auto directory = wire::PrepareRuntimeDirectory();
-  if (program.empty() || !directory.ok()) return;
+  if (program.empty() || !directory.ok()) return Serving::kImpossible;
   const std::string log = *directory + "/probingd.log";
   std::string name = "probingd";
   std::string how = "--from-probe";
@@ -114,7 +115,7 @@ void StartDaemonIfAsked(const std::string& library_path) {
   }
   environment.push_back(nullptr);
   void* stacks = mmap(nullptr, 2 * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (stacks == MAP_FAILED) return;
+  if (stacks == MAP_FAILED) return Serving::kImpossible;
   char* first_stack = static_cast<char*>(stacks) + kStackBytes;
   Plan plan{program.c_str(), arguments.data(), environment.data(), log.c_str(), first_stack + kStackBytes};
   // No signal at its end (the lowest byte of the flags is 0): the job's handlers and waits are its own.
@@ -124,6 +125,7 @@ void StartDaemonIfAsked(const std::string& library_path) {
     }
   }
   munmap(stacks, 2 * kStackBytes);
+  return child > 0 ? Serving::kExpected : Serving::kImpossible;
 }
 
 }  // namespace probing::probe

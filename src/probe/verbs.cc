@@ -1,6 +1,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "base/clock.h"
 #include "probe/control.h"
 #include "probe/control_thread.h"
@@ -27,21 +29,26 @@ void Control::Handle(Client& client, const Message& request) {
   if (verb == "hello") {
     // Under Yama only a named process may read this one's memory from outside.
     if (request.Get("ptracer") == "1") {
+      first_client_.OnDaemon();
       if (auto peer = wire::PeerOf(fd); peer.ok()) prctl(PR_SET_PTRACER, peer->pid, 0, 0, 0);
     }
     return Send(fd, Hello(request.id()));
   }
   if (verb == "status") return Send(fd, Status(request.id()));
   if (verb == "config") return Send(fd, Configure(request));
+  if (verb == "client") return first_client_.OnClient(fd, request);
+  if (verb == "wait") return first_client_.OnWait(fd, request);
   if (verb == "rings") return SendRings(client, request);
   if (verb == "eval") return Evaluate(client, request, EvaluationOf(request));
   if (verb == "debugger") {  // a debugger is there and looks; no GIL is needed for that
     pyapi::DebuggerLease::Renew();
     return Send(fd, Message(request.id()).Set("stops", pyapi::DebuggerLease::stops()));
   }
+  if (verb == "collectives") return ReadCollectives(client, request);
   if (verb == "live" && request.Get("table") == "probing.overhead") return SendOverhead(client, request);
   if (verb == "live") {
     Work work{Work::Kind::kLive, std::string(request.Get("table"))};
+    work.timeout_ms = request.GetNumber("timeout_ms", 0);
     for (const auto& [key, value] : request.fields()) {
       if (key == "column") work.columns.push_back(value);
     }
@@ -61,17 +68,35 @@ void Control::Evaluate(const Client& client, const Message& request, Work work) 
   evaluations_.Add(client.fd(), request, default_ms, std::move(work));
 }
 
-// Takes everything of ours out of the job; Serve() returns then.
+// Takes everything of ours out of the job; Serve() returns then. What cannot be taken out now stays as it is,
+// with its socket: somebody who comes finds it, and no second one beside it.
 Message Control::Leave(std::uint32_t id) {
   using enum pyapi::Evaluator::Left;
-  leaving_ = true;
-  const pyapi::Evaluator::Left left = evaluations_.Release(kReleaseMs);
-  released_ = left == kNothing;
-  if (left != kNothing) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
+  first_client_.GiveUp("the probe was told to leave");  // also when it cannot leave at once
+  // First the reader of collectives, which writes to the tables that Release() takes away.
+  const bool reader_ended = flight_reader_.Finish(kReleaseMs);
+  const pyapi::Evaluator::Left left = reader_ended ? evaluations_.Release(kReleaseMs) : kWaiting;
   Message answer(id);
-  if (left == kThread) {
-    answer.Set("note", "the GIL could not be had, so the library stays mapped; it does nothing any more");
-  } else if (left == kFunction) {
+  if (left == kRunning) {
+    const Message what = evaluations_.WithWhatRuns(Message(id));
+    return Message::Failure(id, {Code::kFailed,
+                                 "the probe stays in the process: an evaluation still runs in thread " +
+                                     std::string(what.Get("running_tid")) + ", for " +
+                                     std::to_string(what.GetNumber("running_ms", 0) / 1000) + " s",
+                                 "it is in a call that does not return to Python; see `backtrace`, and eject "
+                                 "again when it has"});
+  }
+  if (left == kWaiting) {
+    leaves_soon_ = true;
+    return answer.Set(
+        "note", reader_ended ? "the GIL could not be had; the probe leaves by itself as soon as it comes"
+                             : "torch still copies its records of collectives; the probe leaves by itself "
+                               "as soon as that ends");
+  }
+  leaving_ = true;
+  released_ = left == kNothing;
+  if (left == kFunction) {
+    pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
     answer.Set(
         "note",
         "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
@@ -79,6 +104,17 @@ Message Control::Leave(std::uint32_t id) {
     answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
   }
   return answer;
+}
+
+// The GIL may have come since, or the reader of collectives ended.
+void Control::LeaveIfPossible() {
+  using enum pyapi::Evaluator::Left;
+  if (!flight_reader_.Finish(0)) return;
+  const pyapi::Evaluator::Left left = evaluations_.Release(0);
+  if (left == kWaiting || left == kRunning) return;
+  leaving_ = true;
+  released_ = left == kNothing;
+  if (!released_) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);
 }
 
 void Control::SendRings(const Client& client, const Message& request) {
@@ -95,10 +131,23 @@ void Control::SendOverhead(const Client& client, const Message& request) {
   for (const auto& [key, value] : request.fields()) {
     if (key == "column") columns.push_back(value);
   }
-  const pyapi::Cost own{.calls = turns_, .total_ns = ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
+  const pyapi::Cost own{.calls = turns_, .total_ns = earlier_ns_ + ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
   const Result<std::string> rows = pyapi::EncodeOverhead(columns, own, StartedNs());
   Send(client.fd(),
        rows.ok() ? Message(request.id()).Set("rows", *rows) : Message::Failure(request.id(), rows.error()));
+}
+
+// Brings python.collectives up to date; answered when the rows are there. Nothing of it needs the GIL.
+void Control::ReadCollectives(const Client& client, const Message& request) {
+  if (const Result<void> started = flight_reader_.Start(); !started.ok())
+    return Send(client.fd(), Message::Failure(request.id(), started.error()));
+  wait_for_collectives_.push_back({client.fd(), request.id()});
+}
+
+void Control::OnCollectivesRead() {
+  if (!flight_reader_.Collect()) return;
+  // A client that turns out to be gone changes the list.
+  for (const Waiting& one : std::exchange(wait_for_collectives_, {})) Send(one.client_fd, Message(one.id));
 }
 
 Message Control::Hello(std::uint32_t id) const {
@@ -109,6 +158,7 @@ Message Control::Hello(std::uint32_t id) const {
   answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
   if (const std::optional<pyapi::JobPlace> place = pyapi::NotedJobPlace())
     answer.Set("rank", place->rank).Set("world_size", place->world_size);
+  if (first_client_.is_awaited()) answer.Set("waits", 1);
   // For code in this process that found us here; see python/probing/_library.py.
   answer.Set("python_entry", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&probing_python)));
   return answer;
@@ -145,13 +195,17 @@ Message Control::Configure(const Message& request) {
 // What the request says beyond the code is for evaluate.py.
 Work Control::EvaluationOf(const Message& request) const {
   const auto max_output = static_cast<std::int64_t>(settings_.GetNumber("probing.eval.max_output"));
-  Work work{Work::Kind::kEvaluate, std::string(request.Get("code")), {}, max_output, ""};
+  Work work{Work::Kind::kEvaluate, std::string(request.Get("code"))};
+  work.max_output_bytes = max_output;
   for (const auto& [key, value] : request.fields()) {
     if (key == "verb" || key == "code" || key.ends_with("timeout_ms")) continue;
     if (!work.options.empty()) work.options += '\0';
     work.options += key;
     work.options += '\0';
     work.options += value;
+  }
+  if (request.Get("op") == "line" || !request.Get("at").empty()) {
+    work.options += std::string("\0step_hold\0", 11) + std::string(settings_.Get("probing.eval.step_hold"));
   }
   if (request.Get("op") == "debug") {
     work.options += std::string("\0max_pause\0", 11) + std::string(settings_.Get("probing.debug.max_pause"));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -146,6 +147,45 @@ bool IsSameFile(const RandomAccessFile& core, const std::vector<Part>& parts, co
   return true;
 }
 
+// The files below a folder, wherever they are: a flat one, or a bundle by build-id. Found by their first
+// bytes, which have the build-id, or by their names where the core has none of these.
+class FolderFiles {
+ public:
+  explicit FolderFiles(const std::string& folder) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
+    for (std::size_t seen = 0; !error && at != fs::recursive_directory_iterator() && seen < kMaxEntries;
+         ++seen) {
+      if (at.depth() >= kMaxDepth) at.disable_recursion_pending();
+      std::error_code ignored;
+      if (at->is_regular_file(ignored)) paths_.push_back(at->path().string());
+      at.increment(error);
+    }
+    std::sort(paths_.begin(), paths_.end());
+  }
+
+  // The file that was at `path`. kFailed: none is.
+  Result<RandomAccessFile> Find(const RandomAccessFile& core, const std::vector<Part>& parts,
+                                const std::string& path) const {
+    const bool has_start = std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+      return part.region.path == path && part.region.file_offset == 0 && part.region.core_bytes > 0;
+    });
+    const std::string name = path.substr(path.rfind('/') + 1);
+    for (const std::string& candidate : paths_) {
+      if (!has_start && candidate.substr(candidate.rfind('/') + 1) != name) continue;
+      auto file = RandomAccessFile::Open(candidate);
+      if (file.ok() && file->size_bytes() > 0 && IsSameFile(core, parts, *file, path)) return file;
+    }
+    return Error{Code::kFailed, "no file below the folder is " + path, ""};
+  }
+
+ private:
+  static constexpr std::size_t kMaxEntries = 20'000;
+  static constexpr int kMaxDepth = 16;
+  std::vector<std::string> paths_;
+};
+
 struct OpenedFiles {
   std::vector<std::unique_ptr<RandomAccessFile>> files;
   std::vector<std::string> missing;
@@ -161,6 +201,7 @@ OpenedFiles OpenMappedFiles(const RandomAccessFile& core, std::vector<Part>& par
     if (part.mapping.Contains(entry)) program = part.region.path;
   }
   OpenedFiles opened;
+  std::optional<FolderFiles> folder;  // looked through when a file is not at its old path in it
   std::map<std::string, const RandomAccessFile*> known;
   for (Part& part : parts) {
     CoreRegion& region = part.region;
@@ -171,6 +212,10 @@ OpenedFiles OpenMappedFiles(const RandomAccessFile& core, std::vector<Part>& par
       auto file = RandomAccessFile::Open(is_folder    ? executable + region.path
                                          : is_program ? executable
                                                       : region.path);
+      if (is_folder && !(file.ok() && IsSameFile(core, parts, *file, region.path))) {
+        if (!folder) folder.emplace(executable);
+        file = folder->Find(core, parts, region.path);
+      }
       if (file.ok() && IsSameFile(core, parts, *file, region.path)) {
         opened.places.emplace(region.path, file->path());
         opened.files.push_back(std::make_unique<RandomAccessFile>(std::move(*file)));
@@ -203,6 +248,7 @@ Result<CoreFile> CoreFile::Open(const std::string& path, const std::string& exec
   core.tids = std::move(notes.tids);
   std::stable_partition(core.tids.begin(), core.tids.end(), [&](pid_t tid) { return tid == core.pid; });
   core.command = std::move(notes.command);
+  core.signal = SignalText(notes.signal);
   core.registers = std::move(notes.registers);
   core.missing_files = std::move(opened.missing);
   core.found_files = std::move(opened.places);

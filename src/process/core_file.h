@@ -24,7 +24,8 @@ namespace probing::process {
 
 struct CoreFile {
   // `executable`: the program, when it is not (or no longer the same) at the path where it ran; or a
-  // folder in which all mapped files are found at their old paths. "" for neither.
+  // folder with the mapped files: at their old paths in it or, found by their first bytes, anywhere in it.
+  // "" for neither.
   // kUsage: no such file. kFailed: it is no core file that can be read here.
   static Result<CoreFile> Open(const std::string& path, const std::string& executable);
 
@@ -34,6 +35,7 @@ struct CoreFile {
   std::vector<pid_t> tids;                      // the main thread first
   std::map<pid_t, user_regs_struct> registers;  // of each of them
   std::string command;
+  std::string signal;         // "killed by SIGSEGV at address 0x10 (not mapped)"; "" when nobody knows
   bool is_truncated = false;  // the file ends before what its headers announce
   // Files that would be needed for some parts of memory: not there, or not the same ones.
   std::vector<std::string> missing_files;

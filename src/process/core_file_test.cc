@@ -5,9 +5,12 @@
 #include <sys/procfs.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <random>
+
+#include "process/core_notes.h"
 
 namespace probing::process {
 namespace {
@@ -187,6 +190,33 @@ TEST_F(CoreFileTest, SurvivesGarbage) {
       (void)ReadText(*core, mapping.end - 8, 64);
     }
   }
+}
+
+std::string SignalNote(std::int32_t number, std::int32_t code, std::uint64_t value) {
+  const std::int32_t head[4] = {number, 0, code, 0};
+  return Note(NT_SIGINFO, BytesOf(head) + BytesOf(value));
+}
+
+std::string SignalOf(const std::string& segment) {
+  CoreNotes notes;
+  ParseCoreNotes(std::as_bytes(std::span(segment)), notes);
+  return SignalText(notes.signal);
+}
+
+TEST(CoreNotes, SayWhichSignalEndedTheProcessAndWhere) {
+  EXPECT_EQ(SignalOf(SignalNote(SIGSEGV, SEGV_MAPERR, 0x10)),
+            "killed by SIGSEGV at address 0x10 (not mapped)");
+  EXPECT_EQ(SignalOf(SignalNote(SIGABRT, SI_TKILL, 4242)), "killed by SIGABRT, sent by process 4242");
+  // The first note is of the thread that got it.
+  EXPECT_EQ(SignalOf(SignalNote(SIGFPE, FPE_INTDIV, 8) + SignalNote(SIGSEGV, SEGV_MAPERR, 0x10)),
+            "killed by SIGFPE at address 0x8");
+}
+
+TEST(CoreNotes, WhatADebuggerStopsThreadsWithOrMakesNoSenseIsNoReason) {
+  EXPECT_EQ(SignalOf(SignalNote(SIGSTOP, 0, 1)), "");
+  EXPECT_EQ(SignalOf(SignalNote(-5, 1, 1)), "");
+  EXPECT_EQ(SignalOf(SignalNote(4711, 1, 1)), "");
+  EXPECT_EQ(SignalOf(Note(NT_SIGINFO, "short")), "");
 }
 
 }  // namespace

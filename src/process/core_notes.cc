@@ -4,6 +4,9 @@
 #include <sys/procfs.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -71,7 +74,65 @@ void ParseAuxiliaryVector(Bytes bytes, CoreNotes& notes) {
   }
 }
 
+bool IsFault(int number) {
+  return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
+}
+
+// Those that write a core.
+std::string SignalName(int number) {
+  switch (number) {
+#define PROBING_SIGNAL(name) \
+  case name:                 \
+    return #name
+    PROBING_SIGNAL(SIGQUIT);
+    PROBING_SIGNAL(SIGILL);
+    PROBING_SIGNAL(SIGABRT);
+    PROBING_SIGNAL(SIGBUS);
+    PROBING_SIGNAL(SIGFPE);
+    PROBING_SIGNAL(SIGSEGV);
+    PROBING_SIGNAL(SIGXCPU);
+    PROBING_SIGNAL(SIGXFSZ);
+    PROBING_SIGNAL(SIGSYS);
+#undef PROBING_SIGNAL
+    default:
+      return "signal " + std::to_string(number);
+  }
+}
+
+// siginfo_t as the kernel has it on 64-bit machines: three numbers, four bytes of nothing, then by kind.
+void ParseSignal(Bytes bytes, CoreNotes& notes) {
+  struct Head {
+    std::int32_t number, error, code, padding;
+  };
+  const auto head = Take<Head>(bytes);
+  if (!head || notes.signal.number != 0) return;  // the first is of the thread that got it
+  if (head->number <= 0 || head->number > SIGRTMAX) return;
+  if (head->number == SIGSTOP || head->number == SIGTRAP) return;
+  notes.signal.number = head->number;
+  notes.signal.code = head->code;
+  Bytes as_pid = bytes;
+  if (head->code <= 0) {
+    notes.signal.sender = Take<std::int32_t>(as_pid).value_or(0);
+  } else if (IsFault(head->number)) {
+    notes.signal.address = Take<std::uint64_t>(bytes).value_or(0);
+  }
+}
+
 }  // namespace
+
+std::string SignalText(const CoreNotes::Signal& signal) {
+  if (signal.number == 0) return "";
+  std::string text = "killed by " + SignalName(signal.number);
+  if (signal.code <= 0) return text + ", sent by process " + std::to_string(signal.sender);
+  if (!IsFault(signal.number)) return text;
+  std::array<char, 32> address;
+  std::snprintf(address.data(), address.size(), " at address 0x%llx",
+                static_cast<unsigned long long>(signal.address));
+  text += address.data();
+  if (signal.number == SIGSEGV && signal.code == SEGV_MAPERR) text += " (not mapped)";
+  if (signal.number == SIGSEGV && signal.code == SEGV_ACCERR) text += " (not allowed)";
+  return text;
+}
 
 void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
   while (const auto header = Take<Elf64_Nhdr>(segment)) {
@@ -81,6 +142,7 @@ void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
     if (TextOf(*name) != "CORE") continue;
     Bytes rest = *content;
     if (header->n_type == NT_PRPSINFO) ParseProcess(*content, notes);
+    if (header->n_type == NT_SIGINFO) ParseSignal(*content, notes);
     if (header->n_type == NT_FILE) ParseFiles(*content, notes);
     if (header->n_type == NT_AUXV) ParseAuxiliaryVector(*content, notes);
     if (header->n_type != NT_PRSTATUS) continue;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <thread>
 
+#include "process/held_thread.h"
 #include "process/status.h"
 
 namespace probing::process {
@@ -56,13 +57,30 @@ class HeldProcessTest : public testing::Test {
     return condition();
   }
 
-  Result<HeldProcess> Hold() const { return HeldProcess::Hold(child_, Deadline::AfterMs(10'000)); }
+  Result<HeldProcess> Hold() { return HeldProcess::Hold(child_, sleepers_, Deadline::AfterMs(10'000)); }
 
   char State() const { return ReadStatus(child_)->state; }
 
+  Sleepers sleepers_;
   Report* report_ = nullptr;
   pid_t child_ = 0;
 };
+
+TEST_F(HeldProcessTest, OneThreadStandsStillAsLongAsItIsHeld) {
+  Start([this] {
+    while (true) ++report_->loops[0];
+  });
+  ASSERT_TRUE(Eventually([this] { return report_->loops[0] > 0; }));
+  std::uint64_t seen = 0;
+  {
+    const auto held = HeldThread::Hold(child_, Deadline::AfterMs(10'000));
+    ASSERT_TRUE(held.ok()) << held.error().message;
+    seen = report_->loops[0];
+    SleepUs(20'000);
+    EXPECT_EQ(report_->loops[0], seen);
+  }
+  EXPECT_TRUE(Eventually([this, seen] { return report_->loops[0] > seen; }));
+}
 
 TEST_F(HeldProcessTest, NoThreadRunsUntilItIsReleased) {
 #ifdef PROBING_TSAN
@@ -112,6 +130,37 @@ TEST_F(HeldProcessTest, AWaitingThreadSeesNoEintr) {
   const std::uint64_t before = report_->loops[0];
   EXPECT_TRUE(Eventually([&] { return report_->loops[0] > before + 1; }));
   EXPECT_EQ(report_->interrupted, 0U);
+}
+
+TEST_F(HeldProcessTest, AWaitThatAStopWouldBeginAnewIsLeftAlone) {
+  Start([this] {
+    const int epoll = epoll_create1(0);
+    epoll_event event;
+    report_->loops[0] = 1;
+    epoll_wait(epoll, &event, 1, 1'000);
+    report_->loops[1] = 1;
+    pause();
+  });
+  ASSERT_TRUE(Eventually([&] { return report_->loops[0] == 1 && State() == 'S'; }));
+  const std::int64_t start_ns = MonotonicNs();
+  while (report_->loops[1] == 0 && MonotonicNs() - start_ns < 10'000'000'000) {
+    auto held = Hold();
+    ASSERT_TRUE(held.ok());
+    EXPECT_LE(held->thread_count() + held->asleep_count(), 1U);
+    held->Release();
+    SleepUs(100'000);
+  }
+  EXPECT_EQ(report_->loops[1], 1U) << "it never got to its end";
+}
+
+TEST_F(HeldProcessTest, ASleeperThatRanMeanwhileIsNoticedAndHeldTheNextTime) {
+  Sleepers sleepers;
+  EXPECT_FALSE(sleepers.HasRunLately(7, 100));
+  EXPECT_FALSE(sleepers.HasRunLately(7, 100));
+  EXPECT_TRUE(sleepers.HasRunLately(7, 101)) << "its wait is as young as the last look";
+  EXPECT_FALSE(sleepers.HasRunLately(7, 101));
+  SleepUs(30'000);
+  EXPECT_FALSE(sleepers.HasRunLately(7, 102)) << "it may have waited for long";
 }
 
 TEST_F(HeldProcessTest, ASignalThatCameMeanwhileStillInterrupts) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "process/blocked_call.h"
 #include "process/status.h"
 #include "process/thread_status.h"
 
@@ -22,7 +23,7 @@ class FakeProc {
     for (const std::string& path : {root_, folder, folder + "/task", folder + "/task/1"})
       mkdir(path.c_str(), 0700);
     for (const char* name : {"/status", "/stat", "/cmdline", "/environ"}) Link(folder + name);
-    for (const char* name : {"/stat", "/syscall", "/wchan"}) Link(folder + "/task/1" + name);
+    for (const char* name : {"/stat", "/syscall", "/wchan", "/schedstat"}) Link(folder + "/task/1" + name);
   }
 
   void Write(std::string_view text) const {
@@ -51,7 +52,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto status = ReadStatus(1, proc.root());
   if (status.ok()) (void)status->own_pid();
   const auto thread = ReadThreadStatus(1, 1, proc.root());
-  if (thread.ok()) (void)StateName(thread->state);
+  if (thread.ok()) (void)StateText(thread->state);
+  if (const auto call = ReadBlockedCall(1, 1, proc.root()); call.ok())
+    (void)SurvivesStop(1, *call, proc.root());
+  (void)ReadTimesRun(1, 1, proc.root());
   (void)CommandLine(1, proc.root());
   (void)StartupEnvironment(1, "PROBING", proc.root());
   return 0;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "process/thread_status.h"
+
 namespace probing::process {
 namespace {
 
@@ -66,6 +68,15 @@ TEST(Status, ReadsThisVeryProcess) {
   EXPECT_EQ(status->parent, getppid());
   EXPECT_EQ(status->effective_uid, geteuid());
   EXPECT_GT(status->start_ticks, 0U);
+}
+
+TEST(ThreadState, IsAWordInTablesAndATextForPeople) {
+  EXPECT_EQ(StateWord('D'), "disk");
+  EXPECT_EQ(StateText('D'), "uninterruptible");
+  EXPECT_EQ(StateWord('t'), "stopped");
+  EXPECT_EQ(StateText('t'), "stopped by a debugger");
+  EXPECT_EQ(StateText('S'), "sleeping");
+  EXPECT_EQ(StateWord('?'), "unknown");
 }
 
 TEST(CommandLine, HasSpacesBetweenTheWords) {

@@ -1,11 +1,12 @@
 #include "process/thread_status.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <string_view>
-
-#include "base/file.h"
 
 namespace probing::process {
 namespace {
@@ -68,51 +69,76 @@ std::string SyscallName(std::string_view text) {
   return name != nullptr ? name : std::to_string(number);
 }
 
+// A file of a line or two, with one read: those of the kernel come whole.
+std::string ReadLine(const ScopedFd& folder, const std::string& name) {
+  const ScopedFd fd(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 4096> buffer;
+  const ssize_t n = fd.valid() ? read(fd.get(), buffer.data(), buffer.size()) : 0;
+  return {buffer.data(), n > 0 ? static_cast<std::size_t>(n) : 0};
+}
+
 }  // namespace
 
-Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& proc_root) {
-  const std::string folder = proc_root + "/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/";
-  const auto stat = ReadFile(folder + "stat");
-  if (!stat.ok()) {
-    return Error{Code::kNotFound, "process " + std::to_string(pid) + " has no thread " + std::to_string(tid),
-                 ""};
+ThreadStatusReader::ThreadStatusReader(pid_t pid, Details details, const std::string& proc_root)
+    : pid_(pid),
+      details_(details),
+      folder_(open((proc_root + "/" + std::to_string(pid) + "/task").c_str(),
+                   O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+
+Result<ThreadStatus> ThreadStatusReader::Read(pid_t tid) const {
+  const std::string thread = std::to_string(tid);
+  const std::string stat = folder_.valid() ? ReadLine(folder_, thread + "/stat") : "";
+  if (stat.empty()) {
+    return Error{Code::kNotFound, "process " + std::to_string(pid_) + " has no thread " + thread, ""};
   }
   ThreadStatus status;
   status.tid = tid;
   // "17 (a name) S 1 …": the name may contain anything, even parentheses.
-  const std::size_t name_start = stat->find('(');
-  const std::size_t name_end = stat->rfind(')');
-  if (name_start < name_end && name_end != std::string::npos && name_end + 2 < stat->size()) {
-    status.name = stat->substr(name_start + 1, name_end - name_start - 1);
-    status.state = (*stat)[name_end + 2];
+  const std::size_t name_start = stat.find('(');
+  const std::size_t name_end = stat.rfind(')');
+  if (name_start < name_end && name_end != std::string::npos && name_end + 2 < stat.size()) {
+    status.name = stat.substr(name_start + 1, name_end - name_start - 1);
+    status.state = stat[name_end + 2];
   }
   if (status.state == 'R') return status;  // in no call, waiting for nothing
-  if (const auto syscall = ReadFile(folder + "syscall"); syscall.ok()) status.syscall = SyscallName(*syscall);
-  if (const auto channel = ReadFile(folder + "wchan"); channel.ok() && *channel != "0") {
-    status.wait_channel = *channel;
+  status.syscall = SyscallName(ReadLine(folder_, thread + "/syscall"));
+  if (details_ == Details::kNoWaitChannel) return status;
+  if (std::string channel = ReadLine(folder_, thread + "/wchan"); channel != "0") {
+    status.wait_channel = std::move(channel);
   }
   return status;
 }
 
-const char* StateName(char state) {
+Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& proc_root) {
+  return ThreadStatusReader(pid, ThreadStatusReader::Details::kAll, proc_root).Read(tid);
+}
+
+std::string_view StateWord(char state) {
   switch (state) {
     case 'R':
       return "running";
     case 'S':
       return "sleeping";
     case 'D':
-      return "waiting for the disk";
+      return "disk";
     case 'T':
-      return "stopped";
     case 't':
-      return "stopped by a debugger";
+      return "stopped";
     case 'Z':
-      return "ended";
     case 'X':
-      return "dead";
+      return "zombie";
+    case 'I':
+      return "idle";
     default:
       return "unknown";
   }
+}
+
+std::string StateText(char state) {
+  // Disk, network file system, GPU driver, a vfork()ed child: the call says which.
+  if (state == 'D') return "uninterruptible";
+  if (state == 't') return "stopped by a debugger";
+  return std::string(StateWord(state));
 }
 
 }  // namespace probing::process

@@ -3,9 +3,12 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
+#include "base/scoped_fd.h"
 
 namespace probing::process {
 
@@ -17,10 +20,32 @@ struct ThreadStatus {
   std::string wait_channel;  // the kernel function it sleeps in; "" when unknown
 };
 
-// kNotFound when the thread is gone.
+// Reads the status of many threads of one process: its folder is opened once.
+class ThreadStatusReader {
+ public:
+  enum class Details : std::uint8_t {
+    kAll,
+    kNoWaitChannel,  // saves a file per thread, and the kernel a walk through its stack
+  };
+
+  explicit ThreadStatusReader(pid_t pid, Details details = Details::kAll,
+                              const std::string& proc_root = "/proc");
+
+  // kNotFound when the thread is gone.
+  Result<ThreadStatus> Read(pid_t tid) const;
+
+ private:
+  pid_t pid_;
+  Details details_;
+  ScopedFd folder_;
+};
+
+// Of one thread. kNotFound when it is gone.
 Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& proc_root = "/proc");
 
-// "running", "sleeping", "waiting for the disk"…
-const char* StateName(char state);
+// In tables: "running", "sleeping", "disk", "stopped", "zombie", "idle"; "unknown" for the rest.
+std::string_view StateWord(char state);
+// For people: the same, or "uninterruptible", "stopped by a debugger".
+std::string StateText(char state);
 
 }  // namespace probing::process

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "process/memory.h"
+#include "process/status.h"
 
 // Newer than the oldest headers we build with.
 #ifndef PTRACE_GETSIGMASK
@@ -54,15 +56,42 @@ Result<void> Ptrace(int request, pid_t tid, std::uint64_t address, std::uint64_t
   return {};
 }
 
+// A program of ours, by its file or, when that was replaced meanwhile, by its name.
+bool IsOneOfOurs(pid_t pid) {
+  if (const auto status = ReadStatus(pid); status.ok() && status->name.starts_with("probing")) return true;
+  struct stat ours = {}, theirs = {};
+  return stat("/proc/self/exe", &ours) == 0 &&
+         stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &theirs) == 0 &&
+         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
 std::uint64_t ToData(void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
 }  // namespace
 
+bool WaitForOurOtherTracers(pid_t tid) {
+  constexpr std::int64_t kLongestMs = 100;
+  const Deadline deadline = Deadline::AfterMs(kLongestMs);
+  while (!deadline.passed()) {
+    const auto status = ReadStatus(tid);
+    if (!status.ok() || status->tracer == 0) return true;
+    if (!IsOneOfOurs(status->tracer)) return false;
+    SleepUs(50);
+  }
+  return false;
+}
+
 Result<TracedThread> TracedThread::Seize(pid_t tid) {
+  constexpr int kAttempts = 4;  // each of which another one of ours may be quicker at
   const sigset_t child = ChildSignal();
   pthread_sigmask(SIG_BLOCK, &child, nullptr);
-  RETURN_IF_ERROR(Ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD, "seize"));
-  return TracedThread(tid);
+  for (int attempt = 1;; ++attempt) {
+    auto seized = Ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD, "seize");
+    if (seized.ok()) return TracedThread(tid);
+    const bool may_be_traced = seized.error().code == Code::kPermission;
+    if (!may_be_traced || attempt == kAttempts || !WaitForOurOtherTracers(tid))
+      return std::move(seized.error());
+  }
 }
 
 TracedThread::TracedThread(TracedThread&& other) noexcept

@@ -22,9 +22,13 @@
 
 namespace probing::process {
 
+// A thread has one tracer at a time, and a sampler or a backtrace of ours may be that for some microseconds.
+// Waits until it is not, at most 100 ms. False when somebody else traces the thread, or ours does not end.
+bool WaitForOurOtherTracers(pid_t tid);
+
 class TracedThread {
  public:
-  // Attaches without stopping.
+  // Attaches without stopping, as soon as no other look of ours is at the thread.
   static Result<TracedThread> Seize(pid_t tid);
 
   TracedThread(TracedThread&& other) noexcept;

@@ -1,7 +1,8 @@
-# ruff: noqa: F821  describe.py comes before this file; kept_streams is left_behind.h's.
-# Where the output of evaluated code goes: to whoever asked, and not to the job's stdout. This is about what
-# Python prints; instead.py is about what goes past it. Runs in the target. Python 3.6 syntax, built-in
-# modules only.
+# ruff: noqa: F821  describe.py comes before this file, instead.py after it; kept is left_behind.h's.
+# Where the output of evaluated code goes: to the client, and not to the job's stdout. This is about what
+# Python prints; instead.py is about what goes past it. sys.stdout stays the object that it is, because code
+# of the job may keep it and put it back later (contextlib.redirect_stdout): its methods are replaced. Runs in
+# the target. Python 3.6 syntax, built-in modules only.
 import _thread
 import posix
 import sys
@@ -36,8 +37,8 @@ class Bytes(object):
 
 
 class Router(object):
-    """Stands in for sys.stdout while code is evaluated: the output of its threads is captured, that of all
-    others goes where it went before."""
+    """Stands in for a sys.stdout whose methods cannot be replaced, None for example, while code is evaluated:
+    the output of its threads is captured, that of all others goes where it went before."""
 
     def __init__(self, original):
         self._original = original
@@ -101,13 +102,23 @@ del each
 # be inside of must not be freed. The last few are kept, and left behind when the probe goes; the next one
 # takes them up (left_behind.h), so there are never more.
 MOST_ROUTERS = 8
+kept_streams = kept.get("streams") if kept is not None else None
 spare = (Bytes, Router) if kept_streams else ()  # classes that the ones left behind stand in for
 streams = kept_streams or [Router, []]
 Router, routers = streams  # (name, router) each
-lasting.extend((Bytes, Router))
+if kept_streams:
+    lasting.extend((Bytes, Router))
+left_streams = None  # from the first router on: what has to stay when we have gone
 
 
 def router_of(name, original):
+    global left_streams
+    if left_streams is None:
+        left_streams = streams
+        if not kept_streams:
+            lasting.extend((Bytes, Router))
+        if kept is not None:
+            kept["streams"] = streams
     for known, router in routers:
         if known == name and (router._original is original or router is original):
             return router
@@ -120,6 +131,34 @@ def router_of(name, original):
 # ── around one evaluation ────────────────────────────────────────────────────────────────────
 
 undos = []  # of the one under way: functions
+
+
+def capture_stream(instead, stream, capture, fd):
+    """The methods of this one object write into `capture` on the threads of the code. False when they cannot
+    be replaced."""
+
+    def write(original, text):
+        capture.write(text)
+        return len(text)
+
+    def write_bytes(original, data):
+        capture.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)
+
+    def fileno(original):
+        return fd if fd >= 0 else original()
+
+    if stream is None or not instead.put_into(stream, "write", write):
+        return False
+    instead.put_into(stream, "flush", lambda original: None)
+    instead.put_into(stream, "isatty", lambda original: False)
+    instead.put_into(stream, "fileno", fileno)
+    buffer = getattr(stream, "buffer", None)
+    if buffer is not None:
+        instead.put_into(buffer, "write", write_bytes)
+        instead.put_into(buffer, "flush", lambda original: None)
+        instead.put_into(buffer, "fileno", fileno)
+    return True
 
 
 def install(streams, chosen):
@@ -135,13 +174,16 @@ def install(streams, chosen):
                 setattr(sys, name, router._original)
 
     undos.append(put_back)
+    instead = Instead(threads)
+    undos.append(instead.undo)
     for name, capture, fd in zip(("stdout", "stderr"), streams, fds):
+        capture_stream(instead, getattr(sys, "__%s__" % name, None), capture, fd)
+        if capture_stream(instead, getattr(sys, name), capture, fd):
+            continue
         router = router_of(name, getattr(sys, name))
         mine.append((name, router))
         router._begin(capture, fd, threads)
         setattr(sys, name, router)
-    instead = Instead(threads)
-    undos.append(instead.undo)
     capture_threads(instead)
     capture_processes(instead, streams, fds)
     if chosen.get("confirmed") != "1":

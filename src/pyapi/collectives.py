@@ -1,6 +1,7 @@
 # ruff: noqa: F821  hooks.py comes before this file.
 # torch.distributed: what the job's ranks say to each other, as rows of python.collectives. Only what
-# goes through Python's functions is seen; no rank ever says more than it did without us.
+# goes through Python's functions is seen here, with its duration and step; all else comes from torch's
+# Flight Recorder (flight_recorder.cc). No rank ever says more than it did without us.
 # Python 3.6 syntax, built-in modules only.
 import sys
 import time
@@ -11,6 +12,8 @@ OPERATIONS = (
     "reduce_scatter_tensor all_to_all all_to_all_single barrier send recv isend irecv "
     "broadcast_object_list all_gather_object"
 ).split()
+
+PEER_TO_PEER = ("send", "recv", "isend", "irecv")  # whose numbers only the Flight Recorder knows
 
 
 def size_of(values, depth=2):
@@ -54,6 +57,8 @@ class Collectives(object):
         size, dtype = size_of(args) if args else size_of(kwargs.values())
         seq = self.number_of(group, name) + 1
         self.begin(int(began[0] * 1e9), seq, name, op, size, torch_step())
+        if op not in PEER_TO_PEER:
+            own_collective(name, seq)
         return began, group, name, size, dtype
 
     def after(self, op, note, result, failed=False):
@@ -116,9 +121,11 @@ def find_collectives():
     live["collectives"] = Collectives(distributed)
     compiler = getattr(sys.modules["torch"], "compiler", None)
     compiling = getattr(compiler, "is_compiling", bool)  # bool() is False
+    native = sys.modules.get("torch._C._distributed_c10d")
+    recorded = any(hasattr(native, name) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
     for op in OPERATIONS:
         original = vars(distributed).get(op)
-        if original is None:
+        if original is None or (recorded and op in PEER_TO_PEER):
             continue
         wrapper = wrap_collective(op, original, compiling)
         for owner in (distributed, package):

@@ -15,6 +15,19 @@ def settle():
         pass
 
 
+class Ended(BaseException):
+    """Ends code that goes on after KeyboardInterrupt: see EndAgain() in evaluator_work.cc."""
+
+
+def arm_ended(again):
+    Ended.__init__ = again
+    return Ended
+
+
+def disarm_ended():
+    del Ended.__init__
+
+
 def run(source, namespace, tree=None):
     tree = tree or compile(source, FILE_NAME, "exec", ONLY_AST)
     value = None
@@ -36,6 +49,9 @@ def parse_options(options):
     return dict(zip(parts[::2], parts[1::2]))
 
 
+at_end = []  # of the evaluation under way: functions that may have something to say on stderr
+
+
 def evaluate(source, limit, options):
     """Returns (raised, stdout, stderr, value, traceback, cut) as bytes; value and traceback are
     None when there is none. What is to be done with the source is options["op"]."""
@@ -46,7 +62,11 @@ def evaluate(source, limit, options):
     value = None
     raised = ""
     install((out, err), chosen)
+    chosen["limit"] = limit
+    undos.append(unguard_gradients)
+    del at_end[:]
     try:
+        guard_gradients()
         text = globals()["talk_" + chosen.get("op", "eval")](source.decode("utf-8"), chosen)
         if text is not None:
             value = Capture(limit)
@@ -54,12 +74,16 @@ def evaluate(source, limit, options):
         del text
     except BaseException:
         kind, error, _ = sys.exc_info()
-        raised = kind.__name__
+        raised = "KeyboardInterrupt" if kind is Ended else kind.__name__
         if issubclass(kind, Refused):
             trace.write("%s\n" % error)
         elif kind is not Incomplete:
             describe(error, trace.write, set())
         del kind, error
+
+    for note in at_end:
+        err.write(note())
+    del at_end[:]
 
     def as_bytes(text):
         return text.encode("utf-8", "backslashreplace")

@@ -1,6 +1,9 @@
 #include "pyapi/evaluator.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -16,6 +19,10 @@ constexpr std::size_t kEvalStackBytes = 8U << 20;  // evaluated code may recurse
 }  // namespace
 
 Result<void> Evaluator::Start(Work work) {
+  if (closing_) {
+    return Error{Code::kFailed, "the probe is leaving this process: it waits for the GIL",
+                 "inject it again when it has left"};
+  }
   if (busy()) {
     return Error{Code::kFailed, "another evaluation is still running in this process",
                  "wait for it, or interrupt it"};
@@ -69,8 +76,12 @@ void Evaluator::LoadHooks() {
 }
 
 void Evaluator::Run() {
+  tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
   LoadHooks();
-  {
+  // What was given up needs no GIL. Asking for it could queue a call in the moment in which the main thread
+  // goes to sleep, and the probe could not leave before it wakes up.
+  State expected = State::kAbandoned;
+  if (!state_.compare_exchange_strong(expected, State::kDone)) {
     const Gil gil(*api_);
     if (!BeginRunning()) {
       // Given up meanwhile.
@@ -83,6 +94,7 @@ void Evaluator::Run() {
       result_.kind = work_.kind;
       result_.gil_wait_us = (MonotonicNs() - started_ns_) / 1000;
       DoWork();
+      DropEndlessException();
     }
   }
   result_.duration_us = (MonotonicNs() - started_ns_) / 1000;
@@ -112,18 +124,34 @@ void Evaluator::Interrupt() {
   if (started.ok()) interrupter_ = *started;
 }
 
+std::int64_t Evaluator::running_ms() const { return (MonotonicNs() - started_ns_) / 1'000'000; }
+
+// Until the evaluation is over: code may catch KeyboardInterrupt, or C code may drop it.
 void* Evaluator::InterruptThread(void* self) {
+  constexpr std::int64_t kFirstPauseMs = 50;
+  constexpr std::int64_t kLongestPauseMs = 1000;
   auto* evaluator = static_cast<Evaluator*>(self);
-  {
-    const Gil gil(*evaluator->api_);
-    const std::lock_guard lock(evaluator->interruptible_mutex_);
-    // Preparations take milliseconds the first time.
-    if (!evaluator->interruptible_) evaluator->stop_before_it_begins_ = true;
-    if (gil && evaluator->interruptible_) {
+  const PythonApi& api = *evaluator->api_;
+  std::int64_t pause_ms = kFirstPauseMs;
+  for (bool first = true;; first = false) {
+    {
+      const Gil gil(api, first ? Gil::Manner::kSoon : Gil::Manner::kPatient);
+      // Made before the lock: the evaluation may go on meanwhile, and wants it at its end.
+      PyObject* endless = gil && !first ? evaluator->EndlessException() : nullptr;
+      const std::lock_guard lock(evaluator->interruptible_mutex_);
+      // Preparations take milliseconds the first time.
+      if (!evaluator->interruptible_) evaluator->stop_before_it_begins_ = true;
+      if (!gil || !evaluator->interruptible_) break;
       evaluator->result_.interrupted = true;
-      evaluator->api_->PyThreadState_SetAsyncExc(evaluator->interruptible_thread_,
-                                                 *evaluator->api_->PyExc_KeyboardInterrupt);
+      api.PyThreadState_SetAsyncExc(evaluator->interruptible_thread_,
+                                    endless != nullptr ? endless : *api.PyExc_KeyboardInterrupt);
     }
+    const Deadline next = Deadline::AfterMs(pause_ms);
+    while (!next.passed() && evaluator->state_.load() == State::kRunning) {
+      SleepUs(std::min<std::int64_t>(pause_ms * 20, 10'000));
+    }
+    if (evaluator->state_.load() != State::kRunning) break;
+    pause_ms = std::min(2 * pause_ms, kLongestPauseMs);
   }
   evaluator->interrupter_done_.store(true);
   evaluator->Wake();

@@ -29,6 +29,7 @@ struct Work {
   Kind kind = Kind::kEvaluate;
   std::string text;
   std::vector<std::string> columns;
+  std::int64_t timeout_ms = 0;  // of kLive: what is not done by then is left out
   std::int64_t max_output_bytes = 0;
   std::string options;  // of kEvaluate: "key\0value\0…", as parse_options() of evaluate.py reads it
   int out_fd = -1;      // of kEvaluate: what processes it starts get as stdout and stderr; −1: the job's
@@ -59,11 +60,16 @@ class Evaluator {
   // given up. False when none waits, or when it runs already.
   bool TakeOver(Work work);
 
-  bool busy() const { return state_.load() != State::kIdle; }
+  bool busy() const { return state_.load() != State::kIdle || releasing(); }
 
-  // Makes a running evaluation end with KeyboardInterrupt as soon as it executes Python code
-  // again. Without effect when there is none.
+  // Makes a running evaluation end as soon as it executes Python code again: with KeyboardInterrupt, and when
+  // it goes on all the same, with exceptions that follow each other for as long as it runs. Without effect
+  // when there is none.
   void Interrupt();
+
+  // The thread of the work that runs now; 0 when none does.
+  pid_t running_tid() const { return state_.load() == State::kRunning ? tid_.load() : 0; }
+  std::int64_t running_ms() const;
 
   // Gives up an evaluation that still waits for the GIL: it will not run when the GIL comes.
   // False when it runs already.
@@ -73,13 +79,16 @@ class Evaluator {
   std::optional<Evaluation> Collect();
 
   // Takes everything of ours out of the interpreter and ends the recording, if the interpreter's lock
-  // can be had within `timeout_ms`.
+  // can be had within `timeout_ms`. May be called again after kRunning and kWaiting, with the time that is
+  // left.
   enum class Left : std::uint8_t {
     kNothing,
-    kThread,    // the GIL did not come: a thread of ours waits for it, and our code must stay mapped
-    kFunction,  // Python code has kept a function of ours, which does nothing any more: the same
+    kRunning,   // an evaluation does not end: nothing was taken out
+    kWaiting,   // the GIL did not come: a thread of ours waits for it; `wake_fd` tells when it was there
+    kFunction,  // Python code has kept a function of ours, which does nothing any more: our code must stay
   };
   Left Release(std::int64_t timeout_ms);
+  bool releasing() const { return releaser_.has_value(); }
 
  private:
   enum class State : std::uint8_t { kIdle, kWaiting, kChanging, kRunning, kAbandoned, kDone };
@@ -96,6 +105,10 @@ class Evaluator {
   bool PrepareTalk();
   void CallEvaluate();
   void MakeLiveTable();
+  static PyObject* EndAgain(PyObject* self, PyObject* arguments);
+  PyObject* EndlessException();
+  void DropEndlessException();
+  void NoteOwnFailure();
   PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second,
                               PyObject* third = nullptr);
   void CloseRecorder();
@@ -105,6 +118,7 @@ class Evaluator {
   const PythonApi* api_ = nullptr;
   std::atomic<State> state_{State::kIdle};
   std::atomic<bool> wants_hooks_{false};  // as long as nobody took the thread over
+  std::atomic<pid_t> tid_{0};
   pthread_t thread_{};
   Work work_;
   std::int64_t started_ns_ = 0;
@@ -118,7 +132,11 @@ class Evaluator {
   unsigned long interruptible_thread_ = 0;
   std::optional<pthread_t> interrupter_;
   std::atomic<bool> interrupter_done_{false};
+  PyObject* endless_ = nullptr;  // a class while an evaluation is being ended that does not want to; borrowed
+  std::string own_failure_;      // why our own code gave no answer
+  std::optional<pthread_t> releaser_;
   std::atomic<bool> released_{false};
+  bool closing_ = false;  // told to leave: nothing new begins
   bool function_left_ = false;
 
   PyObject* helpers_ = nullptr;  // the namespace of evaluate.py, live.py and all that talks

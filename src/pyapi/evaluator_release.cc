@@ -31,10 +31,14 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   // Before the GIL is taken: gil.h says why. Where the main thread does not come to it, all but the library
   // goes.
   const Deadline patience = Deadline::AfterMs(timeout_ms / 2);
-  if (!Abandon()) Interrupt();
-  while (busy()) {
+  if (!releasing() && !Abandon()) Interrupt();
+  closing_ = true;
+  while (state_.load() != State::kIdle) {
     (void)Collect();
-    if (deadline.passed()) return Left::kThread;
+    if (deadline.passed()) {
+      closing_ = state_.load() != State::kRunning;
+      return closing_ ? Left::kWaiting : Left::kRunning;
+    }
     SleepUs(200);
   }
   while (PendingCallOutstanding() && !patience.passed()) SleepUs(200);
@@ -44,17 +48,21 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
   if (api_ == nullptr || nothing_there) {
     Recorder::Close(Recorder::Users::kNone);
-    return queued ? Left::kThread : Left::kNothing;
+    return queued ? Left::kWaiting : Left::kNothing;
   }
   if (!api_->Usable()) return FunctionsAlive() || queued ? Left::kFunction : Left::kNothing;
-  auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
-  if (!started.ok()) return Left::kThread;
+  if (!releasing()) {
+    auto started = StartQuietThread(&ReleaseThread, this, kSmallStackBytes, "probing-eject");
+    if (!started.ok()) return Left::kWaiting;
+    releaser_ = *started;
+  }
   while (!released_.load()) {
-    if (deadline.passed()) return Left::kThread;
+    if (deadline.passed()) return Left::kWaiting;
     SleepUs(200);
   }
-  pthread_join(*started, nullptr);
-  if (queued) return Left::kThread;
+  pthread_join(*std::exchange(releaser_, std::nullopt), nullptr);
+  released_.store(false);
+  if (queued) return Left::kWaiting;  // the main thread sleeps, and will come to a call of ours first
   return function_left_ ? Left::kFunction : Left::kNothing;
 }
 
@@ -100,6 +108,7 @@ void* Evaluator::ReleaseThread(void* self) {
     if (!removed) SleepUs(200);  // a thread of the job is inside of them
   }
   evaluator->released_.store(true);
+  evaluator->Wake();
   return nullptr;
 }
 

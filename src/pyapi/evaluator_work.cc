@@ -2,10 +2,12 @@
 #include <array>
 #include <string_view>
 
+#include "pyapi/bounded_source.h"
 #include "pyapi/capture_source.h"
 #include "pyapi/describe_source.h"
 #include "pyapi/evaluate_source.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/functions.h"
 #include "pyapi/guard_source.h"
 #include "pyapi/heap.h"
 #include "pyapi/heap_source.h"
@@ -23,16 +25,17 @@
 #include "pyapi/overhead.h"
 #include "pyapi/run_source.h"
 #include "pyapi/session_source.h"
+#include "pyapi/still_source.h"
 #include "pyapi/talk.h"
 
 namespace probing::pyapi {
 namespace {
 
-constexpr std::array<std::string_view, 14> kSources{kDescribeSource,        kCaptureSource,  kInsteadSource,
-                                                    kGuardSource,           kEvaluateSource, kHeapSource,
-                                                    kKindsSource,           kLiveSource,     kLiveTorchSource,
-                                                    kHoldersSource,         kMadeInSource,   kLiveLeaksSource,
-                                                    kLiveCollectivesSource, kSessionSource};
+constexpr std::array<std::string_view, 16> kSources{
+    kDescribeSource, kCaptureSource,   kInsteadSource,         kGuardSource,
+    kEvaluateSource, kHeapSource,      kStillSource,           kBoundedSource,
+    kKindsSource,    kLiveSource,      kLiveTorchSource,       kHoldersSource,
+    kMadeInSource,   kLiveLeaksSource, kLiveCollectivesSource, kSessionSource};
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
   char* text = nullptr;
@@ -111,7 +114,77 @@ bool Evaluator::PrepareTalk() {
   return talks_;
 }
 
-// With the GIL. A new reference, or null without an exception when it was interrupted.
+namespace {
+
+// Called by the interpreter on the thread that is to end, for each line it comes to. One of Python's own
+// trace functions is taken out when it raises; this one stays.
+int RaiseAtEveryLine(PyObject*, PyObject*, int what, PyObject*) {
+  constexpr int kCall = 0;
+  constexpr int kLine = 2;
+  if (what != kCall && what != kLine) return 0;
+  const PythonApi& api = *FindPython();
+  api.PyErr_SetString(*api.PyExc_KeyboardInterrupt, "");
+  return -1;
+}
+
+}  // namespace
+
+// __init__ of the class Ended of evaluate.py: an exception of it is being made on the thread that is to end.
+// From now on every line raises: the one that catches this exception, too, and so on until all calls are
+// over.
+PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
+  const PythonApi& api = *FindPython();
+  auto* evaluator = static_cast<Evaluator*>(FunctionData(api, self));
+  if (evaluator->endless_ != nullptr && evaluator->interruptible_ &&
+      evaluator->interruptible_thread_ == static_cast<unsigned long>(pthread_self())) {
+    api.PyEval_SetTrace(&RaiseAtEveryLine, nullptr);
+  }
+  api.Py_IncRef(api._Py_NoneStruct);
+  return api._Py_NoneStruct;
+}
+
+// With the GIL. The class, armed; null where there is none: without a GIL a function of ours would keep the
+// library for good.
+PyObject* Evaluator::EndlessException() {
+  static PyMethodDef method{"end_again", reinterpret_cast<void*>(&EndAgain), kMethVarargs, nullptr};
+  if (endless_ != nullptr || !api_->HasGil() || helpers_ == nullptr) return endless_;
+  PyObject* arm = api_->PyDict_GetItemString(helpers_, "arm_ended");
+  PyObject* again = arm == nullptr ? nullptr : MakeFunction(*api_, &method, this);
+  PyObject* ended = again == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(arm, again, nullptr);
+  if (again != nullptr) api_->Py_DecRef(again);
+  if (ended != nullptr) api_->Py_DecRef(ended);  // helpers_ has it
+  api_->PyErr_Clear();
+  endless_ = ended;
+  return endless_;
+}
+
+// With the GIL, when nothing can be interrupted any more.
+void Evaluator::DropEndlessException() {
+  if (endless_ == nullptr) return;
+  endless_ = nullptr;
+  PyObject* disarm = api_->PyDict_GetItemString(helpers_, "disarm_ended");
+  PyObject* done = disarm == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(disarm, nullptr);
+  if (done != nullptr) api_->Py_DecRef(done);
+  api_->PyErr_Clear();
+}
+
+// With the GIL and an exception that came out of our own code; clears it.
+void Evaluator::NoteOwnFailure() {
+  own_failure_.clear();
+  if (PyObject* kind = api_->PyErr_Occurred()) {
+    api_->Py_IncRef(kind);
+    api_->PyErr_Clear();
+    PyObject* name = api_->PyObject_GetAttrString(kind, "__name__");
+    const char* text = name == nullptr ? nullptr : api_->PyUnicode_AsUTF8AndSize(name, nullptr);
+    own_failure_ = text == nullptr ? "an exception" : text;
+    if (name != nullptr) api_->Py_DecRef(name);
+    api_->Py_DecRef(kind);
+  }
+  api_->PyErr_Clear();
+}
+
+// With the GIL. A new reference, or null without an exception when it was interrupted, or failed
+// (own_failure_).
 PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second,
                                        PyObject* third) {
   PyObject* callable = api_->PyDict_GetItemString(helpers_, function);
@@ -126,6 +199,8 @@ PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, Py
     interruptible_thread_ = static_cast<unsigned long>(pthread_self());
   }
   PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, third, nullptr);
+  if (endless_ != nullptr) api_->PyEval_SetTrace(nullptr, nullptr);
+  if (answer == nullptr) NoteOwnFailure();
   {
     // From here on nobody may interrupt this thread any more; what is under way is taken back.
     const std::lock_guard lock(interruptible_mutex_);
@@ -142,8 +217,7 @@ PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, Py
     if (settled != nullptr) api_->Py_DecRef(settled);
     api_->PyErr_Clear();
   }
-  if (answer == nullptr) api_->PyErr_Clear();  // interrupted in the last moment, within our own code
-  return answer;
+  return answer;  // null: mostly interrupted in the last moment, within our own code
 }
 
 // With the GIL. Python objects are only passed on, never looked into.
@@ -161,10 +235,15 @@ void Evaluator::CallEvaluate() {
   PyObject* options =
       api_->PyBytes_FromStringAndSize(chosen.data(), static_cast<std::ptrdiff_t>(chosen.size()));
   PyObject* answer = CallInterruptibly("evaluate", source, limit, options);
-  if (answer == nullptr) {
+  if (answer == nullptr && result_.interrupted) {
     result_.raised = true;
     result_.exception = "KeyboardInterrupt";
     result_.traceback = "KeyboardInterrupt\n";
+  } else if (answer == nullptr) {
+    result_.raised = true;
+    result_.exception = "ProbingError";
+    result_.traceback = "Probing's own code failed in this process (" + own_failure_ +
+                        "): the code was not run, or its result is lost\n";
   } else {
     result_.exception = TakeBytes(*api_, answer, 0).value_or("");
     result_.raised = !result_.exception.empty();
@@ -197,9 +276,10 @@ void Evaluator::MakeLiveTable() {
   PyObject* columns =
       api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
   Hooks::LendCensus(*api_, helpers_);
-  PyObject* rows = CallInterruptibly("live_rows", table, columns);
-  result_.rows = EncodeLiveRows(*api_, *shape, rows);
-  for (PyObject* object : {table, columns, rows}) {
+  PyObject* timeout_ms = api_->PyLong_FromLongLong(work_.timeout_ms);
+  PyObject* answer = CallInterruptibly("live_rows", table, columns, timeout_ms);
+  result_.rows = EncodeLiveRows(*api_, *shape, answer);
+  for (PyObject* object : {table, columns, timeout_ms, answer}) {
     if (object != nullptr) api_->Py_DecRef(object);
   }
 }

@@ -3,7 +3,13 @@
 # only.
 import posix
 
-ENDS = {"os": "_exit abort kill killpg", "posix": "_exit abort kill killpg", "signal": "raise_signal"}
+OF_OS = "_exit abort kill killpg execv execve execl execle execlp execlpe execvp execvpe"
+ENDS = {
+    "os": OF_OS,
+    "posix": OF_OS,
+    "signal": "raise_signal pthread_kill alarm setitimer",
+    "_thread": "interrupt_main",
+}
 
 
 def guard_the_end(instead):
@@ -23,7 +29,27 @@ def guard_the_end(instead):
             refuse("a signal to the job's own group of processes")
         return original(group, number)
 
+    def timer(what):
+        def set_it(original, *args):
+            if any(args[-2 if what == "setitimer" and len(args) > 2 else -1 :]):  # 0 takes a timer back
+                refuse("signal.%s(), whose signal comes to the job," % what)
+            return original(*args)
+
+        return set_it
+
+    def pthread_kill(original, thread, number):
+        if number != 0:
+            refuse("a signal to a thread of the job")
+        return original(thread, number)
+
     both = ("posix", "os")
+    signals = ("_signal", "signal")
+    for name in ("execv", "execve"):
+        instead.put(both, name, lambda original, *args: refuse("another program in the job's place"))
+    instead.put(signals, "alarm", timer("alarm"))
+    instead.put(signals, "setitimer", timer("setitimer"))
+    instead.put(signals, "pthread_kill", pthread_kill)
+    instead.put(("_thread",), "interrupt_main", lambda original, *args: refuse("_thread.interrupt_main()"))
     instead.put(both, "_exit", lambda original, *code: refuse("os._exit()"))
     instead.put(both, "abort", lambda original: refuse("os.abort()"))
     instead.put(both, "kill", kill)

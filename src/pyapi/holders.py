@@ -2,13 +2,12 @@
 # Who keeps objects alive: from them up to a variable, as one line of text. Runs in the target, on a thread
 # of the probe. Python 3.6 syntax, built-in modules only.
 #
-# Each link is one look at all objects the collector knows, which holds the GIL: milliseconds in most
-# jobs. So there are few links, and a crowd of objects is looked up together.
+# Each link is one walk through all objects the collector knows, for all crowds of objects together.
 import gc
 import sys
 
 MOST_LINKS = 6
-MOST_OF_A_CROWD = 100  # objects of a kind that stand for all: each is compared with every reference there is
+MOST_OF_A_CROWD = 100  # objects of a kind that stand for all
 looked_at = []  # census.py's own when there is one
 OPTIMIZED = 1  # of co_flags: local variables are copied when they are asked for
 
@@ -96,45 +95,98 @@ def link_text(holder, wanted):
     return "%s of a %s" % (name, kind.__name__) if name else kind.__name__, False
 
 
-def who_holds_most(crowd, seen):
-    """(holders, the one that has most of the crowd, how many that are)."""
-    ids, best, most = {id(one) for one in crowd}, None, 0
-    found = []
-    for holder in referrers(crowd):
-        if holder is crowd or id(holder) in seen or is_ours(holder):
-            continue
-        found.append(holder)
-        has = sum(1 for one in gc.get_referents(holder) if id(one) in ids)
-        # A module's own namespace names best; a frame tells no name.
-        if has > most or has == most and type(holder) is dict:
-            best, most = holder, has
-    return found, best, most
+class Chain(object):
+    """From a crowd of objects up to a variable."""
 
+    def __init__(self, crowd):
+        self.crowd, self.links, self.ended = crowd, [], not crowd
+        self.seen = {id(counts_kept), id(looked_at)}
+        self.found, self.tuples = {}, {}
 
-def chain_of(objects):
-    """As in "list of 512 ← history in train() at train.py:42"."""
-    crowd, links, seen = objects[-MOST_OF_A_CROWD:], [], {id(objects), id(counts_kept), id(looked_at)}
-    for _ in range(MOST_LINKS):
-        variable = variable_of(crowd[0]) if len(crowd) == 1 else None
+    def begin(self):
+        """The next link. False when no walk is needed for it."""
+        variable = variable_of(self.crowd[0]) if len(self.crowd) == 1 else None
         if variable is not None:
-            links.append(variable)
-            break
-        seen.add(id(crowd))
-        found, best, most = who_holds_most(crowd, seen)
+            self.links.append(variable)
+            self.ended = True
+        self.again()
+        return not self.ended
+
+    def again(self):
+        self.found, self.tuples = {}, {}  # id of a holder → (holder, how many of the crowd it has)
+
+    def note(self, holder, address):
+        if type(holder) is int:
+            self.tuples[holder] = self.tuples.get(holder, 0) + 1
+        elif id(holder) not in self.seen and not is_ours(holder):
+            self.found[id(holder)] = holder, self.found.get(id(holder), (None, 0))[1] + 1
+
+    def end(self):
+        """Makes the link of what was found, and goes on with that."""
+        best, most = None, 0
+        for holder, has in self.found.values():
+            # A module's own namespace names best; a frame tells no name.
+            if has > most or has == most and type(holder) is dict:
+                best, most = holder, has
         if best is None:
-            links.append("native code" if not links else "a variable that is not found")
-            break
-        seen.update(id(one) for one in crowd)
-        if most == 1 and len(crowd) > 1:  # each has a holder of its own: go on with all of them
-            kinds = [type(one) for one in found]
+            self.links.append("native code" if not self.links else "a variable that is not found")
+            self.ended = True
+            return
+        self.seen.update(id(one) for one in self.crowd)
+        if most == 1 and len(self.crowd) > 1:  # each has a holder of its own: go on with all of them
+            kinds = [type(holder) for holder, _ in self.found.values()]
             kind = max(set(kinds), key=kinds.count)
-            links.append("a %s each" % kind.__name__)
-            crowd = [one for one in found if type(one) is kind][:MOST_OF_A_CROWD]
+            self.links.append("a %s each" % kind.__name__)
+            self.crowd = [one for one, _ in self.found.values() if type(one) is kind][:MOST_OF_A_CROWD]
         else:
-            text, ends = link_text(best, crowd[0] if len(crowd) == 1 else None)
-            links.append(text)
-            if ends:
-                break
-            crowd = [best]
-        del found, best
-    return " ← ".join(links)
+            text, self.ended = link_text(best, self.crowd[0] if len(self.crowd) == 1 else None)
+            self.links.append(text)
+            self.crowd = [best]
+        self.again()
+
+
+def find_holders(chains, pace):
+    """One walk for the crowds of all chains, and one for what is in tuples."""
+    owners, tuples = {}, {}  # address → chains
+    skipped = [chain.crowd for chain in chains] + [chains, owners]
+
+    def note(holder, address, key):
+        for chain in owners.get(address, ()):
+            chain.note(holder, address)
+
+    def again():
+        for chain in chains:
+            chain.again()
+
+    def note_tuple(holder, address, key):
+        for chain in tuples.get(address, ()) if type(holder) is not int else ():
+            chain.note(holder, address)
+
+    for chain in chains:
+        for one in chain.crowd:
+            owners.setdefault(id(one), []).append(chain)
+    each_referrer(list(owners), pace, note, again, skipped)
+    for chain in chains:
+        for address in chain.tuples:
+            tuples.setdefault(address, []).append(chain)
+    if tuples and not pace.is_over():
+        each_referrer(list(tuples), pace, note_tuple, gc.isenabled, skipped)
+
+
+def chains_of(members, pace):
+    """kind → text, as in "list of 512 ← history in train() at train.py:42", for weak references to the
+    objects of each kind."""
+    chains = {}
+    for kind, refs in members.items():
+        crowd = [one for one in [one() for one in refs[-MOST_OF_A_CROWD:]] if one is not None]
+        if crowd:
+            chains[kind] = Chain(crowd)
+        del crowd
+    for _ in range(MOST_LINKS):
+        under_way = [chain for chain in chains.values() if not chain.ended and chain.begin()]
+        if not under_way or pace.is_over():
+            break
+        find_holders(under_way, pace)
+        for chain in under_way:
+            chain.end()
+    return {kind: " ← ".join(chain.links) for kind, chain in chains.items() if chain.links}

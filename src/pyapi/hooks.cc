@@ -13,6 +13,7 @@
 #include "pyapi/describe_source.h"
 #include "pyapi/expr_places_source.h"
 #include "pyapi/exprs_source.h"
+#include "pyapi/flight_recorder.h"
 #include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
@@ -21,6 +22,7 @@
 #include "pyapi/hooks_source.h"
 #include "pyapi/job_place.h"
 #include "pyapi/kinds_source.h"
+#include "pyapi/left_behind.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
 #include "pyapi/nonfinite_source.h"
@@ -150,11 +152,26 @@ PyObject* ExprPlacesSource(PyObject*, PyObject*) {
 PyMethodDef expr_places_source{"expr_places_source", reinterpret_cast<void*>(&ExprPlacesSource), kMethNoargs,
                                nullptr};
 
+// (group, seq): collectives.py has written this one.
+PyObject* OwnCollective(PyObject*, PyObject* arguments) {
+  const PythonApi& api = *gc.api;
+  PyObject* group = api.PyTuple_GetItem(arguments, 0);
+  PyObject* seq = api.PyTuple_GetItem(arguments, 1);
+  const char* text =
+      group != nullptr && seq != nullptr ? api.PyUnicode_AsUTF8AndSize(group, nullptr) : nullptr;
+  int overflow = 0;
+  if (text != nullptr) NoteOwnCollective(text, api.PyLong_AsLongLongAndOverflow(seq, &overflow));
+  api.PyErr_Clear();
+  api.Py_IncRef(api._Py_NoneStruct);
+  return api._Py_NoneStruct;
+}
+PyMethodDef own_collective{"own_collective", reinterpret_cast<void*>(&OwnCollective), kMethVarargs, nullptr};
+
 bool AddEvents(const PythonApi& api, PyObject* dict) {
   auto table = Recorder::FindTable("python.gc", {});
   if (!table.ok()) return false;
   gc = {&api, *table};
-  for (PyMethodDef* method : {&gc_event, &at_exit, &expr_places_source}) {
+  for (PyMethodDef* method : {&gc_event, &at_exit, &expr_places_source, &own_collective}) {
     if (!AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
@@ -180,6 +197,7 @@ bool LoadPart(const PythonApi& api) {
     if (loading == nullptr) return false;
     source = loaded = 0;
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
+    OfferLeftBehind(api, loading);
     good = AddNativeFunctions(api, loading) && AddEvents(api, loading) && AddTorchFunctions(api, loading) &&
            RunSource(api, kDescribeSource, loading);
   } else {
@@ -298,6 +316,7 @@ void Hooks::InForkedChild() {
   Overhead::Reset();
   ForgetTorchInForkedChild();
   ForgetJobPlaceInForkedChild();
+  ForgetCollectivesInForkedChild();
   ForgetGilInForkedChild();
 }
 

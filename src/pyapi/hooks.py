@@ -7,6 +7,7 @@
 # nothing but call the original.
 import atexit
 import gc
+import posix
 import sys
 from itertools import islice
 
@@ -15,7 +16,27 @@ MOST_WRITERS = 1000
 SUMMARY_WRITERS = ("torch.utils.tensorboard", "torch.utils.tensorboard.writer", "tensorboardX")
 WANDB_RUNS = ("wandb.sdk.wandb_run", "wandb")
 
-atexit.register(at_exit)  # first of all: from here on an end of the interpreter waits for our threads
+
+def end_of(cell):
+    """A function for atexit that needs nothing of ours and calls what is in the cell."""
+
+    def probing_at_exit():
+        if cell[0] is not None:
+            cell[0]()
+
+    made = type(end_of)(probing_at_exit.__code__, {}, "probing_at_exit", None, probing_at_exit.__closure__)
+    atexit.register(made)
+    return made
+
+
+# First of all: from here on an end of the interpreter waits for our threads.
+exit_cell = kept.get("exit") if kept is not None else None
+exit_function = None
+if exit_cell is None:
+    exit_cell = [None]
+    exit_function = end_of(exit_cell)
+    if kept is not None:
+        kept["exit"] = exit_cell
 
 live = {}
 undo = {}  # word of the setting → functions to call, last first
@@ -122,9 +143,11 @@ def of_thread(record):
 
 
 def start_exceptions():
+    """What a program dies of is found where Python itself puts it before it calls sys.excepthook, which stays
+    the job's: code that asks whether it is Python's own (code.InteractiveInterpreter) goes on as before."""
     append, thread_id, text_of, capture = table("python.exceptions"), tid, describe, Capture
 
-    def record(kind, error):
+    def record(kind, error, thread=None):
         text = capture(MOST_TEXT)
         text_of(error, text.write, set())
         name = kind.__qualname__
@@ -134,15 +157,31 @@ def start_exceptions():
             message = str(error)[:MOST_TEXT]
         except Exception:
             message = None
-        append(None, thread_id(), name, message, text.text(), False)
+        append(None, thread or thread_id(), name, message, text.text(), False)
 
-    live["exception"] = of_program(record)
+    live["uncaught"] = record
+    live["seen"] = id(last_error())
     live["thread_exception"] = of_thread(record)
-    replace("exceptions", sys, "excepthook", before="exception")
+
+
+def last_error():
+    """What Python has printed as uncaught; None when there is nothing."""
+    known = vars(sys)
+    return known.get("last_exc", known.get("last_value"))
+
+
+def look_at_last_error():
+    """A new one is never where the last one was: that is given back only when the new one is in its place."""
+    error, record = last_error(), live.get("uncaught")
+    if record is None or id(error) == live["seen"]:
+        return
+    live["seen"] = id(error)
+    if isinstance(error, BaseException) and not any(error is each for each in live.get("kept_errors", ())):
+        record(type(error), error, posix.getpid())  # the main thread's, by far most often
 
 
 def stop_exceptions():
-    live.pop("exception", None)
+    live.pop("uncaught", None)
     live.pop("thread_exception", None)
     put_back("exceptions")
 
@@ -288,6 +327,7 @@ def memory_of_gpus():
 def memory_counts():
     """(blocks, gen0, gen1, gen2, objects, tensors, their bytes, gpu_allocated, gpu_reserved); None for what
     is not known: of tensors what the last census says."""
+    look_at_last_error()
     if "memory" not in running:
         return None
     blocks = sys.getallocatedblocks() or None  # 0 when another allocator is in use
@@ -325,8 +365,19 @@ PARTS = {
 running = set()
 
 
+def at_end():
+    try:
+        look_at_last_error()
+    finally:
+        at_exit()
+
+
+exit_cell[0] = at_end
+
+
 def modules_changed():
     """After something was imported. Returns True when to be called again soon."""
+    look_at_last_error()
     again = False
     for word, record in (("exceptions", "thread_exception"), ("post_mortem", "kept_of_thread")):
         if word in running and "threading" in sys.modules:
@@ -338,7 +389,9 @@ def modules_changed():
 
 def remove():
     configure("none")
-    atexit.unregister(at_exit)
+    exit_cell[0] = None
+    if kept is None and exit_function is not None:
+        atexit.unregister(exit_function)
 
 
 def configure(text):

@@ -28,9 +28,9 @@ def wrapped(original, way):
             return original(*args, **kwargs)
         return way[2](original, *args, **kwargs)
 
-    wrapper.__name__ = original.__name__
+    wrapper.__name__ = getattr(original, "__name__", "wrapper")
     wrapper = alone(wrapper)
-    wrapper.__module__ = original.__module__  # so that it can be pickled
+    wrapper.__module__ = getattr(original, "__module__", None)  # so that it can be pickled
     return wrapper
 
 
@@ -41,6 +41,7 @@ class Instead(object):
         self.threads = threads
         self.pid = posix.getpid()
         self.replaced = []  # (module, name, ours, original)
+        self.put_in = []  # (dict of an object, name, ours, what was there)
         self.ways = []
 
     def put(self, modules, name, function):
@@ -58,9 +59,36 @@ class Instead(object):
                 self.replaced.append((home, place, wrapper, original))
                 setattr(home, place, wrapper)
 
+    def put_into(self, thing, name, function):
+        """The same for a method of one object. False when it has no dict, or looks elsewhere first."""
+        names = getattr(thing, "__dict__", None)
+        original = getattr(thing, name, None)
+        if type(names) is not dict or original is None:
+            return False
+        if any(known is names and name == place for known, place, _, _ in self.put_in):
+            return True  # stdout and stderr are the same
+        self.ways.append([self.threads, self.pid, function])
+        wrapper = wrapped(original, self.ways[-1])
+        self.put_in.append((names, name, wrapper, [names[name]] if name in names else []))
+        names[name] = wrapper
+        if getattr(thing, name, None) is wrapper:
+            return True
+        self.take_out(*self.put_in.pop())
+        return False
+
+    def take_out(self, names, name, wrapper, before):
+        if names.get(name) is not wrapper:
+            return
+        if before:
+            names[name] = before[0]
+        else:
+            del names[name]
+
     def undo(self):
         for way in self.ways:
             way[:] = [(), None, None]  # a reference that somebody kept goes on working
+        while self.put_in:
+            self.take_out(*self.put_in.pop())
         for home, name, wrapper, original in self.replaced:
             other, other_name = ALSO_IN.get(name, (None, None))
             for module, place in ((home, name), (sys.modules.get(other), other_name)):

@@ -3,30 +3,31 @@
 namespace probing::pyapi {
 namespace {
 
-constexpr char kKey[] = "probing " PROBING_VERSION " streams";
+constexpr char kKey[] = "probing " PROBING_VERSION;
 
-// The interpreter's own place for such things, which no code of the job looks into. Null before 3.8.
-PyObject* Place(const PythonApi& api) {
+// A borrowed reference. Null before 3.8, or when there is no memory.
+PyObject* KeptDict(const PythonApi& api) {
   if (api.PyInterpreterState_GetDict == nullptr || api.PyInterpreterState_Main == nullptr) return nullptr;
-  return api.PyInterpreterState_GetDict(api.PyInterpreterState_Main());
+  PyObject* place = api.PyInterpreterState_GetDict(api.PyInterpreterState_Main());
+  if (place == nullptr) return nullptr;
+  PyObject* kept = api.PyDict_GetItemString(place, kKey);
+  if (kept != nullptr) return kept;
+  PyObject* made = api.PyDict_New();
+  if (made == nullptr || api.PyDict_SetItemString(place, kKey, made) != 0) api.PyErr_Clear();
+  if (made != nullptr) api.Py_DecRef(made);  // the place has it
+  return api.PyDict_GetItemString(place, kKey);
 }
 
 }  // namespace
 
-void OfferLeftBehind(const PythonApi& api, PyObject* helpers) {
-  PyObject* place = Place(api);
-  PyObject* kept = place == nullptr ? nullptr : api.PyDict_GetItemString(place, kKey);
-  api.PyDict_SetItemString(helpers, "kept_streams", kept == nullptr ? api._Py_NoneStruct : kept);
+void OfferLeftBehind(const PythonApi& api, PyObject* names) {
+  PyObject* kept = KeptDict(api);
+  api.PyDict_SetItemString(names, "kept", kept == nullptr ? api._Py_NoneStruct : kept);
 }
 
-void LeaveBehind(const PythonApi& api, PyObject* helpers) {
-  PyObject* streams = api.PyDict_GetItemString(helpers, "streams");
-  if (streams == nullptr) return;
-  PyObject* place = Place(api);
-  if (place == nullptr)
-    api.Py_IncRef(streams);
-  else if (api.PyDict_SetItemString(place, kKey, streams) != 0)
-    api.PyErr_Clear();
+void LeaveBehind(const PythonApi& api, PyObject* names) {
+  PyObject* streams = api.PyDict_GetItemString(names, "left_streams");
+  if (streams != nullptr && streams != api._Py_NoneStruct && KeptDict(api) == nullptr) api.Py_IncRef(streams);
 }
 
 }  // namespace probing::pyapi

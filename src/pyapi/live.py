@@ -1,3 +1,4 @@
+# ruff: noqa: F821  heap.py comes before this file.
 # Tables that are made when somebody asks for them. Runs in the target, on a thread of the probe.
 # Python 3.6 syntax; built-in modules only. Looks into dicts instead of asking attributes, because
 # modules may have a __getattr__ that imports half a framework.
@@ -43,11 +44,23 @@ def threads(wanted):
 TABLES = {"python.imports": imports, "python.threads": threads}
 
 
-def live_rows(table, columns):
-    """A list of rows, each a list with the values of these columns (separated by commas); a text
-    when that fails."""
+paces = []  # of the table that is being made
+PART_OF_THE_TIME = 0.8  # of what the probe waits for: an incomplete answer comes, and not none
+
+
+def live_rows(table, columns, timeout_ms):
+    """(a list of rows, each a list with the values of these columns (separated by commas); why they are not
+    all, or None); a text when that fails."""
     wanted = columns.split(",") if columns else []
+    seconds = timeout_ms * PART_OF_THE_TIME / 1000 if timeout_ms else DEFAULT_SECONDS
+    rows, pace = [], Pace(seconds)
+    paces[:] = [pace]
     try:
-        return [[row[column] for column in wanted] for row in TABLES[table](wanted)]
+        for row in TABLES[table](wanted):
+            rows.append([row[column] for column in wanted])
+            del row
+            if not pace.breathe():
+                break
+        return rows, None if pace.partial is None else "not all rows: " + pace.partial
     except Exception as error:
         return "%s: %s" % (type(error).__name__, error)

@@ -1,4 +1,4 @@
-# ruff: noqa: F821  live_torch.py, heap.py, kinds.py and made_in.py come before this file.
+# ruff: noqa: F821  live_torch.py, heap.py, still.py, kinds.py and made_in.py come before this file.
 # python.leaks: what there is more and more of. Runs in the target, on a thread of the probe. Python 3.6
 # syntax, built-in modules only.
 #
@@ -7,11 +7,11 @@
 # higher than all of the earlier ones: what comes and goes within a step, or waits for the collector, is not
 # called a leak.
 import time
-from _collections import _count_elements as count_into  # collections is no built-in module
 
 MOST_COUNTS = 16  # that are kept
 LEAST_COUNTS = 4  # of a census, before it is believed
 MOST_LEAKS = 20  # that are named
+MOST_MADE = 2000  # tensors of a kind that are asked what made them, the youngest first
 LEAST_TENSORS, LEAST_OBJECTS = 2, 20  # that there must be more of
 counts_kept = []  # (time, None, {kind: (count, bytes)}), oldest first
 census_kept = []  # the same of steps, with their numbers instead of None; census.py's own when there is one
@@ -21,14 +21,14 @@ def is_of_tensors(kind):
     return "\n" in kind
 
 
-def count_alive():
-    torch, classes, found = torch_module(), {}, {}
-    count_into(classes, types_alive())
+def count_alive(pace):
+    torch, found = loaded_torch(), {}
+    classes = count_classes(pace)
     if torch is not None:
-        tensors = living_of(torch.Tensor)
-        for one in {type(tensor) for tensor in tensors}:
-            classes.pop(one, None)
-        found.update(count_kinds(tensors))
+        refs = weakly_living((torch.Tensor,), pace)
+        for one in [one for one in classes if issubclass(one, torch.Tensor)]:
+            del classes[one]
+        found.update(count_kinds(one() for one in refs))
     for kind, count in classes.items():
         found["%s.%s" % (kind.__module__, kind.__qualname__)] = count, 0
     return found
@@ -50,10 +50,13 @@ def grown(counts):
     return found
 
 
-def find_leaks():
-    """[(what grown() returns, since when, over how many steps or None)], the largest first."""
-    counts_kept.append((time.time(), None, count_alive()))
-    del counts_kept[:-MOST_COUNTS]
+def find_leaks(pace):
+    """[(what grown() returns, since when, over how many steps or None)], the largest first. An incomplete
+    count is not kept: it would look as if something had gone."""
+    counts = time.time(), None, count_alive(pace)
+    if pace.partial is None:
+        counts_kept.append(counts)
+        del counts_kept[:-MOST_COUNTS]
     steps = list(census_kept)
     by_steps = len(steps) >= LEAST_COUNTS
     found = []
@@ -66,41 +69,53 @@ def find_leaks():
     return found[:MOST_LEAKS]
 
 
-def members_of(kinds):
-    """kind → the living tensors of it."""
+def members_of(kinds, pace):
+    """kind → weak references to the living tensors of it."""
     found = {kind: [] for kind in kinds}
-    for tensor in living_of(torch_module().Tensor) if kinds else ():
+    for reference in weakly_living((loaded_torch().Tensor,), pace) if kinds else ():
         try:
-            kind = text_of_key(key_of(tensor))
+            kind = text_of_key(key_of(reference()))
         except Exception:
-            continue
+            continue  # gone, or a class of the job's own that does not answer
         if kind in found:
-            found[kind].append(tensor)
+            found[kind].append(reference)
+        if not pace.breathe():
+            break
     return found
 
 
-def made_by(members):
+def made_by(members, pace):
     """The operation of autograd that made most of them, with which a tensor holds all that led to it; None
     when most have none. Some may belong to the step that is under way."""
-    counts = {}
-    for one in members[-MOST_ASKED:]:
+    counts, torch = {}, loaded_torch()
+    for one in members[-MOST_MADE:]:
         try:
-            node = one.grad_fn
+            with torch._C.DisableTorchFunction():
+                node = read_still(torch.Tensor.grad_fn.__get__, (one(),), pace.until)
+        except NotStill as error:
+            pace.stop(str(error))
+            break
         except Exception:
-            continue  # a view of what was changed since
+            continue  # gone, or a view of what was changed since
         name = "" if node is None else type(node).__name__
+        del node
         counts[name] = counts.get(name, 0) + 1
+        if not pace.breathe():
+            break
     return max(sorted(counts), key=counts.get) or None if counts else None
 
 
 def leaks_table(wanted):
-    found = find_leaks()
+    pace = paces[-1]
+    found = find_leaks(pace)
     about_members = {"holder", "made_by", "module"} & set(wanted)
-    members = members_of([leak[0] for leak, _, _ in found if is_of_tensors(leak[0])]) if about_members else {}
+    kinds = [leak[0] for leak, _, _ in found if is_of_tensors(leak[0])]
+    members = members_of(kinds, pace) if about_members else {}
+    chains = chains_of(members, pace) if "holder" in wanted else {}
     for (kind, count, size, more, more_bytes), since, steps in found:
         tensor = is_of_tensors(kind)
         name, shape, dtype, device = parts_of_kind(kind) if tensor else (kind, None, None, None)
-        own = members.pop(kind, [])
+        own = members.get(kind, [])
         yield {
             "type": name,
             "shape": shape,
@@ -110,13 +125,12 @@ def leaks_table(wanted):
             "bytes": size if tensor else None,
             "grown": more,
             "grown_bytes": more_bytes if tensor else None,
-            "made_by": made_by(own),
-            "holder": chain_of(own) if own and "holder" in wanted else None,
-            "module": made_in(own) if own and "module" in wanted else None,
+            "made_by": made_by(own, pace) if own and "made_by" in wanted else None,
+            "holder": chains.get(kind),
+            "module": made_in(own, pace) if own and "module" in wanted else None,
             "since": int(since * 1e9),
             "steps": steps,
         }
-        del own
 
 
 TABLES["python.leaks"] = leaks_table

@@ -71,10 +71,10 @@ Result<std::vector<ring::Column>> FindLiveTable(const std::string& name,
 }
 
 Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring::Column>& columns,
-                                   PyObject* rows) {
-  if (rows == nullptr) return Error{Code::kTimeout, "making the table took too long", "try again"};
-  if (api.TypeOf(rows) == api.PyUnicode_Type) {
-    const char* text = api.PyUnicode_AsUTF8AndSize(rows, nullptr);
+                                   PyObject* answer) {
+  if (answer == nullptr) return Error{Code::kTimeout, "making the table took too long", "try again"};
+  if (api.TypeOf(answer) == api.PyUnicode_Type) {
+    const char* text = api.PyUnicode_AsUTF8AndSize(answer, nullptr);
     api.PyErr_Clear();
     return Error{Code::kFailed, "the table could not be made: " + std::string(text != nullptr ? text : ""),
                  ""};
@@ -82,7 +82,12 @@ Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring:
   std::vector<table::Type> types;
   for (const ring::Column& column : columns) types.push_back(table::FromRing(column.type));
   table::Rows made(std::move(types));
-  const std::ptrdiff_t count = api.PySequence_Size(rows);
+  PyObject* rows = api.PyTuple_GetItem(answer, 0);
+  PyObject* note = rows == nullptr ? nullptr : api.PyTuple_GetItem(answer, 1);
+  if (note != nullptr && api.TypeOf(note) == api.PyUnicode_Type) {
+    if (const char* text = api.PyUnicode_AsUTF8AndSize(note, nullptr)) made.set_note(text);
+  }
+  const std::ptrdiff_t count = rows == nullptr ? 0 : api.PySequence_Size(rows);
   for (std::ptrdiff_t i = 0; i < count; ++i) {
     PyObject* row = api.PySequence_GetItem(rows, i);
     if (row == nullptr) break;

@@ -14,8 +14,9 @@ namespace probing::pyapi {
 Result<std::vector<ring::Column>> FindLiveTable(const std::string& table,
                                                 const std::vector<std::string>& columns);
 
-// What live_rows() of live.py returned, as table::Rows::Encode() writes it. Null is fine. With the GIL.
+// What live_rows() of live.py returned, (rows, note or None) or a text when it failed, as
+// table::Rows::Encode() writes it. Null is fine. With the GIL.
 Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring::Column>& columns,
-                                   PyObject* rows);
+                                   PyObject* answer);
 
 }  // namespace probing::pyapi

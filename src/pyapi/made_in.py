@@ -7,11 +7,12 @@ ENOUGH = 200  # that are known
 birthplaces = {}  # census.py's own when there is one
 
 
-def made_in(tensors):
+def made_in(refs, pace):
     """The path of the module that returned most of those of which it is known; else "after PATH" of the
     nearest module whose parameters are in the graph of the last one; else None."""
     known, paths = dict(birthplaces), {}
-    for tensor in reversed(tensors[-MOST_ASKED:] if known else ()):
+    for reference in reversed(refs[-MOST_ASKED:] if known else ()):
+        tensor = reference()
         try:
             shape, dtype, path = known[tensor.data_ptr()]
         except Exception:
@@ -20,18 +21,29 @@ def made_in(tensors):
             paths[path] = paths.get(path, 0) + 1
             if paths[path] >= ENOUGH:
                 break
+        if not pace.breathe():
+            break
     if paths:
         return max(sorted(paths), key=paths.get)
-    path = nearest_module(getattr(tensors[-1], "grad_fn", None))
+    torch = loaded_torch()
+    try:
+        with torch._C.DisableTorchFunction():
+            node = read_still(torch.Tensor.grad_fn.__get__, (refs[-1](),), pace.until)
+        path = nearest_module(node, pace)
+    except NotStill as error:
+        pace.stop(str(error))
+        return None
+    except Exception:
+        return None  # gone meanwhile
     return None if path is None else "after " + path
 
 
-def nearest_module(node):
+def nearest_module(node, pace):
     """From a node of autograd back to a parameter, nearest first; the path of its module, or None."""
     if node is None:
         return None
     owners = {}
-    for path, module in named_modules(torch_module()):
+    for path, module in named_modules(loaded_torch(), pace):
         for kind, _, tensor in own_tensors(module):
             if kind == "_parameters":
                 owners[id(tensor)] = path

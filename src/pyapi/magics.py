@@ -10,7 +10,7 @@ def where(frame):
 
 def short(value):
     try:
-        text = show(value)
+        text = show(value, 10 * MOST_VALUE)
     except Exception as error:
         text = "<repr() failed: %s: %s>" % (type(error).__name__, error)
     text = " ".join(text.split())
@@ -119,6 +119,25 @@ def magic_time(session, rest):
         return text
     session.names["_"] = value
     return show(value) + "\n" + text
+
+
+def magic_at(session, rest):
+    """%at step CODE: at the end of a step, which waits for it; %at step: so each line; %at off: no longer"""
+    word, _, source = rest.partition(" ")
+    if word not in ("step", "off") or word == "off" and source:
+        raise Refused("%at takes step, step CODE or off")
+    if not source.strip():
+        if word == "step":
+            step_hooks()  # says why that is not possible
+        session.at_step = word == "step"
+        return "lines run %s" % ("at the end of a step now" if session.at_step else "at once again")
+    tree = compile(source.strip(), FILE_NAME, "exec", ONLY_AST)
+    begin_at_step(session.step_hold)
+    value = run(source, session.scope(), tree)
+    if value is None:
+        return None
+    session.names["_"] = value
+    return show(value)
 
 
 def magic_stats(session, rest):

@@ -16,12 +16,12 @@ class Nonfinite(object):
         self.waiting = []  # (event, counts, what to write)
 
     def on_output(self, module, result):
-        self.fetch()
         key = ("forward", id(module))
+        if key[1] not in module_refs:
+            name_modules(module, module)  # before counts are fetched: a part of it may get its whole name now
+        self.fetch()
         if key in self.seen:
             return
-        if key[1] not in module_refs:
-            name_modules(module, module)
         for tensor in tensors_in(self.torch, result):
             self.look(key, tensor, type(module).__name__)
 
@@ -74,7 +74,7 @@ def path_of_module(key):
 
 
 def path_of_parameter(key):
-    for reference, path in list(module_refs.values()):
+    for reference, path, _ in list(module_refs.values()):
         for name, one in vars(reference() or Nonfinite).get("_parameters", {}).items():
             if id(one) == key:
                 return "%s.%s" % (path, name)

@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -18,52 +22,96 @@ namespace {
 // Looks symbols up in the memory of this process, like somebody outside would. dlsym does not do:
 // it waits for the loader's lock, which the job may hold for long, and does not see a libpython
 // that was loaded with RTLD_LOCAL.
+//
+// A process may have several libpythons of which one runs: a library may link or load another. Functions of
+// the wrong one would work on the data of the right one, because that is how the loader binds them, and
+// crash.
 class Symbols {
  public:
-  // False when no object of this process has a Python in it.
+  // False when no object of this process has a Python in it, or several have and none runs (yet).
   bool Find() {
     auto maps = process::Maps::Read(getpid());
     if (!maps.ok()) return false;
     const std::vector<process::Maps::Object> objects = maps->Objects();
     auto exe = ReadLink("/proc/self/exe");
     for (const auto& object : objects) {
-      if (exe.ok() && object.path == *exe) Add(object);  // its symbols come first, as for the loader
+      if (exe.ok() && object.path == *exe) program_ = Load(object);
     }
+    if (program_ && Consider(*program_)) return true;
     for (const Likely likely : {Likely::kByName, Likely::kOther}) {
       for (const auto& object : objects) {
-        if (Has("Py_IsInitialized")) return true;
         const bool by_name = object.path.find("python") != std::string::npos;
-        if (by_name == (likely == Likely::kByName) && IsPython(object)) Add(object);
+        if (by_name != (likely == Likely::kByName) || (exe.ok() && object.path == *exe)) continue;
+        auto image = Load(object);
+        if (image && Consider(*image)) return true;
       }
     }
-    return Has("Py_IsInitialized");
+    return idle_ == 1;
   }
 
+  // The program's own variables come first, as for the loader: it may have copies of those of the library.
   void* Address(const char* name) const {
-    for (const process::ElfImage& image : images_) {
-      auto address = image.FindSymbol(name);
-      if (address.ok()) return reinterpret_cast<void*>(address->address);
+    if (program_ && !IsPython(*program_)) {
+      if (void* address = In(*program_, name)) return address;
     }
-    return nullptr;
+    return python_ ? In(*python_, name) : nullptr;
   }
 
  private:
   enum class Likely : std::uint8_t { kByName, kOther };
 
-  bool Has(const char* name) const { return Address(name) != nullptr; }
-
-  bool IsPython(const process::Maps::Object& object) const {
-    auto image = process::ElfImage::Load(memory_, {object.base});
-    return image.ok() && image->FindSymbol("Py_IsInitialized").ok();
+  static void* In(const process::ElfImage& image, const char* name) {
+    auto address = image.FindSymbol(name);
+    return address.ok() ? reinterpret_cast<void*>(address->address) : nullptr;
   }
 
-  void Add(const process::Maps::Object& object) {
+  static bool IsPython(const process::ElfImage& image) { return In(image, "Py_IsInitialized") != nullptr; }
+
+  // Whether the Python in this image runs. What its functions say is not enough: they may look at the data of
+  // another one. Its own data must have the interpreter, too; 3.6 keeps that to itself.
+  bool IsLive(const process::ElfImage& image) const {
+    const auto initialized = reinterpret_cast<int (*)()>(In(image, "Py_IsInitialized"));
+    if (initialized() == 0) return false;
+    const auto main = reinterpret_cast<void* (*)()>(In(image, "PyInterpreterState_Main"));
+    const auto runtime = image.FindSymbol("_PyRuntime");
+    if (main == nullptr || !runtime.ok()) return true;
+    return HasWord(*runtime, reinterpret_cast<std::uint64_t>(main()));
+  }
+
+  // Whether a structure has this pointer near its beginning, where the list of interpreters is.
+  bool HasWord(process::RemoteAddress at, std::uint64_t word) const {
+    constexpr std::size_t kMostWords = 512;
+    constexpr std::size_t kFewestWords = 32;
+    std::array<std::uint64_t, kMostWords> words;
+    for (std::size_t count = kMostWords; count >= kFewestWords;
+         count /= 2) {  // it may be the last in its mapping
+      const std::span some(words.data(), count);
+      if (!memory_.Read(at, std::as_writable_bytes(some)).ok()) continue;
+      return word != 0 && std::find(some.begin(), some.end(), word) != some.end();
+    }
+    return false;
+  }
+
+  // True when this is the Python to use. The first that does not run is kept for the case that it is the only
+  // one.
+  bool Consider(const process::ElfImage& image) {
+    if (!IsPython(image)) return false;
+    const bool is_live = IsLive(image);
+    if (is_live || idle_ == 0) python_ = image;
+    if (!is_live) ++idle_;
+    return is_live;
+  }
+
+  std::optional<process::ElfImage> Load(const process::Maps::Object& object) const {
     auto image = process::ElfImage::Load(memory_, {object.base});
-    if (image.ok()) images_.push_back(std::move(*image));
+    if (!image.ok()) return std::nullopt;
+    return std::move(*image);
   }
 
   const process::ProcessMemory memory_{getpid()};
-  std::vector<process::ElfImage> images_;
+  std::optional<process::ElfImage> program_;
+  std::optional<process::ElfImage> python_;
+  int idle_ = 0;  // Pythons that do not run
 };
 
 // Of True and its type both addresses are known, before Python is initialised even.
@@ -94,6 +142,7 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyEval_RestoreThread);
   PROBING_REQUIRED(Py_AddPendingCall);
   PROBING_REQUIRED(PyThreadState_SetAsyncExc);
+  PROBING_REQUIRED(PyEval_SetTrace);
   PROBING_REQUIRED(PyRun_String);
   PROBING_REQUIRED(PyDict_New);
   PROBING_REQUIRED(PyDict_GetItemString);
@@ -138,6 +187,10 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PySequence_Tuple);
   PROBING_REQUIRED(PyObject_CallObject);
   PROBING_REQUIRED(PyObject_SetItem);
+  PROBING_REQUIRED(PyFloat_FromDouble);
+  PROBING_REQUIRED(PyWeakref_NewRef);
+  PROBING_REQUIRED(PyList_Append);
+  PROBING_REQUIRED(PyDict_Next);
   PROBING_REQUIRED(PyExc_TypeError);
   PROBING_REQUIRED(PyExc_ValueError);
   PROBING_REQUIRED(PyExc_OverflowError);
@@ -149,6 +202,8 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(PyBytes_Type);
   PROBING_REQUIRED(PyTuple_Type);
   PROBING_REQUIRED(PyList_Type);
+  PROBING_REQUIRED(PyDict_Type);
+  PROBING_REQUIRED(PyFrozenSet_Type);
   PROBING_REQUIRED(PyFunction_Type);
   PROBING_REQUIRED(_Py_NoneStruct);
   PROBING_REQUIRED(_Py_TrueStruct);
@@ -166,6 +221,7 @@ bool Load(PythonApi& api) {
   PROBING_OPTIONAL(PyInterpreterState_ThreadHead);
   PROBING_OPTIONAL(PyThreadState_Next);
   PROBING_OPTIONAL(PyEval_GetFrame);
+  PROBING_OPTIONAL(PyGILState_Check);
 #undef PROBING_REQUIRED
 #undef PROBING_OPTIONAL
   if (complete) api.type_offset = FindTypeOffset(api);

@@ -34,6 +34,7 @@ struct PythonApi {
   void (*PyEval_RestoreThread)(PyThreadState* state);
   int (*Py_AddPendingCall)(int (*function)(void*), void* argument);
   int (*PyThreadState_SetAsyncExc)(unsigned long thread, PyObject* exception);
+  void (*PyEval_SetTrace)(int (*function)(PyObject*, PyObject*, int, PyObject*), PyObject* argument);
   PyObject* (*PyRun_String)(const char* source, int start, PyObject* globals, PyObject* locals);
   PyObject* (*PyDict_New)();
   PyObject* (*PyDict_GetItemString)(PyObject* dict, const char* key);
@@ -80,6 +81,11 @@ struct PythonApi {
   PyObject* (*PySequence_Tuple)(PyObject* sequence);
   PyObject* (*PyObject_CallObject)(PyObject* callable, PyObject* arguments);
   int (*PyObject_SetItem)(PyObject* object, PyObject* key, PyObject* value);
+  // For looks at the heap and at numbers.
+  PyObject* (*PyFloat_FromDouble)(double value);
+  PyObject* (*PyWeakref_NewRef)(PyObject* object, PyObject* callback);
+  int (*PyList_Append)(PyObject* list, PyObject* item);
+  int (*PyDict_Next)(PyObject* dict, std::ptrdiff_t* position, PyObject** key, PyObject** value);  // borrowed
   PyObject** PyExc_TypeError;
   PyObject** PyExc_ValueError;
   PyObject** PyExc_OverflowError;
@@ -91,6 +97,8 @@ struct PythonApi {
   PyObject* PyBytes_Type;
   PyObject* PyTuple_Type;
   PyObject* PyList_Type;
+  PyObject* PyDict_Type;
+  PyObject* PyFrozenSet_Type;
   PyObject* PyFunction_Type;
   PyObject* _Py_NoneStruct;
   PyObject* _Py_TrueStruct;
@@ -109,7 +117,8 @@ struct PythonApi {
   PyThreadState* (*PyThreadState_Swap)(PyThreadState* state);              // for tracing, up to 3.11
   PyThreadState* (*PyInterpreterState_ThreadHead)(void*);                  // the same
   PyThreadState* (*PyThreadState_Next)(PyThreadState* state);              // the same
-  PyObject* (*PyEval_GetFrame)();                                          // the same; borrowed
+  PyObject* (*PyEval_GetFrame)();                                          // borrowed
+  int (*PyGILState_Check)();                                               // 3.4+
 
   // True while Python code may be run: initialised and not on its way out.
   bool Usable() const;

@@ -117,9 +117,10 @@ def find_thread(tid):
 
 
 def stack_of(ident):
-    """Innermost first; of this thread without our own, which would keep itself alive."""
+    """Innermost first, without our own: those of this thread would keep themselves alive."""
     frame = sys._current_frames().get(ident)
-    while ident == _thread.get_ident() and frame is not None and frame.f_globals is globals():
+    ours = globals() if ident == _thread.get_ident() else STAND_ALONE
+    while frame is not None and (frame.f_globals is ours or frame.f_globals is STAND_ALONE):
         frame = frame.f_back
     frames = []
     while frame is not None:
@@ -150,6 +151,8 @@ class Session(object):
         self.level = None  # of its frame, counted from the outermost, which is what stays
         self.code = None
         self.shell = None  # of IPython, when that was asked for
+        self.at_step = False  # lines run at the end of a step
+        self.step_hold = ""
 
     def frame(self):
         if self.level is None:
@@ -224,6 +227,7 @@ def talk_line(source, options):
     if not lines[-1].strip():  # the prompt indents; a line that is left empty ends the block
         source = "\n".join(lines[:-1] + [""])
     text = source.strip()
+    session.step_hold = options.get("step_hold", "")
     if options.get("ipython") == "1" and session.level is None:
         return ipython_line(session, source, options)
     if text.startswith("%"):
@@ -232,20 +236,26 @@ def talk_line(source, options):
         return explain(session, text.rstrip("?").strip(), text.endswith("??"))
     if options.get("whole") != "1" and needs_more(source):
         raise Incomplete()
-    names = session.scope()
     tree = compile(source, FILE_NAME, "exec", ONLY_AST)
     danger = options.get("confirmed") != "1" and may_end(tree)
     if danger:
         raise MayEndTheJob("%s may end the job; nothing was run" % danger)
-    value = run(source, names, tree)
+    if session.at_step:
+        begin_at_step(session.step_hold)
+    value = run(source, session.scope(), tree)
     if value is None:
         return None
     session.names["_"] = value
-    return show(value)
+    return show(value, options["limit"])
 
 
 def talk_eval(source, options):
     """A single evaluation: in a copy of __main__'s names, or in a frame."""
+    tree = compile(source, FILE_NAME, "exec", ONLY_AST)
+    if options.get("at", "now") == "step":
+        begin_at_step(options.get("step_hold"))
+    elif "at" in options:
+        raise Refused("an eval runs at a step, not at %s" % options["at"])
     if "thread" in options or "frame" in options:
         frame = frame_at(find_thread(options.get("thread", "")), int(options.get("frame") or 0))
         names = FrameScope(frame, None)
@@ -253,8 +263,8 @@ def talk_eval(source, options):
         names = session_of(options).scope()
     else:
         names = dict(main_names())
-    value = run(source, names)
-    return None if value is None else repr(value)
+    value = run(source, names, tree)
+    return None if value is None else bounded_repr(value, options["limit"])
 
 
 def talk_hello(source, options):

@@ -12,14 +12,16 @@ def is_tensor(value):
     return isinstance(kind, type) and isinstance(value, kind)
 
 
-def show(value):
-    """As repr(), but a large tensor is described, and one on a device is not waited for."""
+def show(value, most=MOST_SHOWN):
+    """As repr(), but a large tensor is described, one on a device is not waited for, and there is an end."""
     if is_tensor(value):
         return show_tensor(value)
     if type(value) in (list, tuple) and 0 < len(value) <= 100 and any(is_tensor(item) for item in value):
-        inner = ",\n ".join(show_tensor(item) if is_tensor(item) else repr(item) for item in value)
+        inner = ",\n ".join(
+            show_tensor(item) if is_tensor(item) else bounded_repr(item, most) for item in value
+        )
         return "[%s]" % inner if type(value) is list else "(%s%s)" % (inner, "," if len(value) == 1 else "")
-    return repr(value)
+    return bounded_repr(value, most)
 
 
 def show_tensor(tensor):
@@ -39,13 +41,27 @@ def describe_tensor(tensor, may_wait):
     few = tensor.numel() <= MEASURED_TENSOR or may_wait
     if few and tensor.numel() and tensor.layout is sys.modules["torch"].strided:
         try:
-            flat = tensor.detach()
-            if not flat.dtype.is_complex:
-                text += ", min=%.6g, max=%.6g" % (flat.min().item(), flat.max().item())
-                text += ", mean=%.6g" % flat.double().mean().item()
+            text += describe_numbers(sys.modules["torch"], tensor)
         except Exception as error:
             text += ", no values: %s" % error
     return text + ")"
+
+
+def describe_numbers(torch, tensor):
+    """By loops of ours where that goes: torch's may start a pool of threads for the one we are on."""
+    if tensor.dtype.is_complex:
+        return ""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.dtype.is_floating_point:
+        pace = Pace(DEFAULT_SECONDS)
+        sums = sums_of(torch, tensor, None, pace.until, pace.breathe)
+        if sums is not None:
+            smallest, largest, mean = sums.smallest, sums.largest, sums.total / sums.count
+            if sums.nonfinite and mean != mean:
+                smallest = largest = mean  # as torch has it: a NaN is what all of them are
+            return ", min=%.6g, max=%.6g, mean=%.6g" % (smallest, largest, mean)
+    flat = tensor.detach()
+    text = ", min=%.6g, max=%.6g" % (flat.min().item(), flat.max().item())
+    return text + ", mean=%.6g" % flat.double().mean().item()
 
 
 # ── obj? and obj?? ───────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 #include "pyapi/talk.h"
 
+#include "pyapi/at_step_source.h"
 #include "pyapi/codes_source.h"
 #include "pyapi/complete_source.h"
 #include "pyapi/debug_events_source.h"
@@ -23,9 +24,9 @@ namespace probing::pyapi {
 bool AddTalk(const PythonApi& api, PyObject* names) {
   if (!AddTalkFunctions(api, names)) return false;
   for (const char* source :
-       {kShowSource, kCompleteSource, kMagicsSource, kRecompileSource, kCodesSource, kWatchSource,
-        kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource, kDebugWordsSource,
-        kDebugQuestionsSource, kPostMortemSource, kScriptSource, kIpythonSource}) {
+       {kShowSource, kCompleteSource, kAtStepSource, kMagicsSource, kRecompileSource, kCodesSource,
+        kWatchSource, kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource,
+        kDebugWordsSource, kDebugQuestionsSource, kPostMortemSource, kScriptSource, kIpythonSource}) {
     if (!RunSource(api, source, names)) return false;
   }
   return true;

@@ -9,7 +9,7 @@ RATE = 0.05  # of the steps, unless the setting has one; of short ones fewer (to
 
 torch_options = {}  # of the setting; empty: off
 torch_running = []  # the torch module that is traced
-module_refs = {}  # id of a module → (weak reference, which says when it goes; its path)
+module_refs = {}  # id of a module → (weak reference, which says when it goes; its path; how deep that is)
 walked = set()  # ids of models whose modules were named in this step
 
 
@@ -54,16 +54,18 @@ def matches(pattern, text):
 # ── names ────────────────────────────────────────────────────────────────────────────────────
 
 
-def note_module(module, path):
+def note_module(module, path, depth):
+    """The deepest place counts: tracing that begins in the middle of a model's call sees a part of it first,
+    and takes that for a model of its own."""
     key = id(module)
-    if key in module_refs:
+    if key in module_refs and module_refs[key][2] >= depth:
         return
 
     def gone(_, key=key, refs=module_refs, forget=torch_forget):
         refs.pop(key, None)
         forget(key)
 
-    module_refs[key] = ref(module, gone), path
+    module_refs[key] = ref(module, gone), path, depth
     patterns = torch_options.get("modules", ["*"])
     torch_name(module, path, type(module).__name__, any(matches(one, path) for one in patterns))
 
@@ -74,10 +76,10 @@ def name_modules(root, module):
         walked.add(id(root))
         try:
             for path, one in root.named_modules():
-                note_module(one, path or type(root).__name__)
+                note_module(one, path or type(root).__name__, path.count(".") + 1 if path else 0)
         except Exception:
             pass  # a model that is being built, or has its own idea of named_modules()
-    note_module(module, type(module).__name__)
+    note_module(module, type(module).__name__, 0)
 
 
 # ── what the tracer asks ─────────────────────────────────────────────────────────────────────

@@ -132,6 +132,7 @@ void TorchTracer::AddName(PyObject* module, const std::string& path, const std::
   ModuleName& name = all_names_[{path, type}];
   if (name.path.empty()) name = {path, type, path + ".forward", path + ".backward", wanted};
   names_[module] = &name;
+  expected_.clear();  // it may have had another name
 }
 
 // ── where a step begins and ends ──

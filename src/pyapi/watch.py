@@ -81,7 +81,7 @@ class Point(object):
             names = dict(frame.f_locals)
             for text, code in self.expressions:
                 try:
-                    value = show(eval(code, frame.f_globals, names))
+                    value = show(eval(code, frame.f_globals, names), MOST_RECORDED)
                 except Exception as error:
                     value = "%s: %s" % (type(error).__name__, error)
                 self.write(frame, text, value)
@@ -109,7 +109,7 @@ class Point(object):
                 self.write(frame, "return", short(value))
             for text, code in self.expressions:
                 try:
-                    found = show(eval(code, frame.f_globals, dict(frame.f_locals)))
+                    found = show(eval(code, frame.f_globals, dict(frame.f_locals)), MOST_RECORDED)
                 except Exception as error:
                     found = "%s: %s" % (type(error).__name__, error)
                 self.write(frame, text, found)

@@ -23,8 +23,9 @@ namespace probing::query {
   /* statements and results */                                                                   \
   X(query) X(extract_statements) X(extract_statements_error) X(prepare_extracted_statement)      \
   X(destroy_extracted) X(prepare) X(prepare_error) X(destroy_prepare) X(prepared_statement_type) \
-  X(nparams) X(execute_prepared_streaming) X(fetch_chunk) X(result_error) X(result_error_type)   \
-  X(destroy_result) X(column_count) X(column_name) X(column_logical_type)                        \
+  X(nparams) X(bind_varchar_length) X(execute_prepared_streaming) X(fetch_chunk)                 \
+  X(result_error) X(result_error_type) X(destroy_result) X(column_count)                         \
+  X(column_name) X(column_logical_type)                                                          \
   X(get_table_names)                                                                             \
   /* chunks, vectors, types */                                                                   \
   X(data_chunk_get_size) X(data_chunk_set_size) X(data_chunk_get_vector)                         \

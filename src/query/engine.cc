@@ -69,6 +69,7 @@ Engine::~Engine() {
   helper_.reset();
   timer_.reset();
   kept_.Clear();
+  functions_.reset();
   if (connection_ != nullptr) api_.disconnect(&connection_);
   if (database_ != nullptr) api_.close(&database_);
 }
@@ -98,6 +99,8 @@ Result<void> Engine::Prepare() {
     warnings_ = LoadUserViews(api_, connection_, options_.view_directory);
     catalog_.Leave();
   }
+  functions_.emplace(api_, connection_);
+  RETURN_IF_ERROR(functions_->Prepare());
   return RunOwn(api_, connection_, "SET lock_configuration = true");
 }
 
@@ -178,8 +181,8 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
     std::swap(gather, aside);
   }
   std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
-  // The one function that can be called in a SELECT and leaves something behind.
-  if (ContainsIgnoringCase(sql, "enable_logging")) is_broken_ = true;
+  if (error && error->is_engine_fault) is_broken_ = true;
+  if (error && error->code == Code::kMistake && catalog_.scope()->source_failed) error->code = Code::kFailed;
   helper_->Stop();
   const bool out_of_time = timer_->Stop();
   if (std::exchange(in_transaction_, false) && !RunOwn(api_, connection_, "ROLLBACK").ok()) is_broken_ = true;
@@ -194,7 +197,7 @@ std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limit
   if (prepared == nullptr) {
     prepared = std::make_unique<PreparedHandle>();
     catalog_.StartCounting();
-    if (auto error = PrepareReading(api_, connection_, sql, *prepared)) return error;
+    if (auto error = PrepareReading(api_, connection_, *functions_, sql, *prepared)) return error;
     if (auto error = CheckSystemTables(sql)) return error;
   }
   // A SELECT cannot write, and is its own transaction: a third of the time of a small query. What
@@ -205,7 +208,9 @@ std::optional<SqlError> Engine::RunStatement(const std::string& sql, const Limit
       return SqlError{Code::kFailed, begun.error().message, ""};
     in_transaction_ = true;
   }
-  if (catalog_.scope()->gather && !only_selects) Rehearse(ExplainedStatement(sql));
+  if (catalog_.scope()->gather && !only_selects) {
+    if (const Explained explained = ExplainedStatement(sql); !explained.is_run) Rehearse(explained.statement);
+  }
   if (prunes) catalog_.scope()->time = FindTimeRanges(api_, connection_, catalog_, sql);
   if (auto error = Fetch(*prepared, sql, limits, sink, rows)) return error;
   if (!in_transaction_) kept_.Keep(sql, std::move(prepared));
@@ -218,7 +223,7 @@ void Engine::Rehearse(const std::string& sql) {
   if (sql.empty()) return;
   Scope& scope = *catalog_.scope();
   PreparedHandle prepared;
-  if (PrepareReading(api_, connection_, sql, prepared)) return;
+  if (PrepareReading(api_, connection_, *functions_, sql, prepared)) return;
   if (IsWorthPruning(scope, sql)) scope.time = FindTimeRanges(api_, connection_, catalog_, sql);
   scope.is_rehearsal = true;
   ResultHandle result;
@@ -262,7 +267,7 @@ std::optional<SqlError> Engine::CheckSystemTables(const std::string& sql) {
     const std::string last_name = name.substr(name.rfind('.') + 1);
     if (!catalog_.by_last_name().contains(last_name) || name == "system." + last_name) continue;
     if (name.starts_with("global.")) continue;
-    return SqlError{Code::kFailed, "Catalog Error: Table with name " + name + " does not exist!",
+    return SqlError{Code::kMistake, "Catalog Error: Table with name " + name + " does not exist!",
                     "Did you mean \"system." + last_name + "\"?"};
   }
   return std::nullopt;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "query/allowed_functions.h"
 #include "query/duckdb_api.h"
 #include "query/interrupt_timer.h"
 #include "query/kept_statements.h"
@@ -113,9 +114,10 @@ class Engine {
   ScanCatalog catalog_;
   duckdb_database database_ = nullptr;
   duckdb_connection connection_ = nullptr;
-  std::optional<TaskHelper> helper_;     // of the database
-  std::optional<InterruptTimer> timer_;  // of the connection
-  KeptStatements kept_;                  // of the connection
+  std::optional<TaskHelper> helper_;        // of the database
+  std::optional<InterruptTimer> timer_;     // of the connection
+  std::optional<FunctionCheck> functions_;  // of the connection
+  KeptStatements kept_;                     // of the connection
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
   bool has_global_ = false;

@@ -19,6 +19,7 @@ std::string SecondsText(std::int64_t ms) {
 
 SqlError OutOfMemoryError(const Limits& limits, std::string_view details) {
   SqlError error;
+  error.code = Code::kMistake;
   error.message = "the query needs more than " + std::to_string(limits.memory_bytes >> 20) +
                   " MB of memory (" + std::string(details.substr(0, details.find('\n'))) + ")";
   error.hint = "ask for less, or raise the limit: probing config probing.query.memory=1GB";
@@ -37,6 +38,7 @@ SqlError TimeLimitError(const Limits& limits) {
 
 SqlError RowLimitError(const Limits& limits) {
   SqlError error;
+  error.code = Code::kMistake;
   error.message = "the result has more than " + std::to_string(limits.rows) + " rows";
   error.hint = "add a LIMIT or a GROUP BY, or raise the limit: probing config probing.query.rows=" +
                std::to_string(limits.rows * 10);

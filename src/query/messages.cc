@@ -14,7 +14,7 @@ void PutError(Packer& packer, const SqlError& error) {
 }
 
 bool GetError(Unpacker& unpacker, SqlError& error) {
-  return unpacker.Get(error.code) && error.code <= Code::kPartial && unpacker.Get(error.message) &&
+  return unpacker.Get(error.code) && error.code <= Code::kMistake && unpacker.Get(error.message) &&
          unpacker.Get(error.hint) && unpacker.Get(error.line) && unpacker.Get(error.column) &&
          unpacker.Get(error.limit);
 }
@@ -29,7 +29,8 @@ bool GetLimits(Unpacker& unpacker, Limits& limits) {
 
 void PutTarget(Packer& packer, const table::Target& target) {
   packer.Put(target.pid).Put(target.rank.has_value()).Put(target.rank.value_or(0)).Put(target.host);
-  packer.Put(target.selected).Put(static_cast<std::uint64_t>(target.ring_fds.size()));
+  packer.Put(target.selected).Put(target.shows_locals);
+  packer.Put(static_cast<std::uint64_t>(target.ring_fds.size()));
 }
 
 bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>& files,
@@ -39,7 +40,7 @@ bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>&
   std::uint64_t file_count = 0;
   const bool complete = unpacker.Get(target.pid) && unpacker.Get(has_rank) && unpacker.Get(rank) &&
                         unpacker.Get(target.host) && unpacker.Get(target.selected) &&
-                        unpacker.Get(file_count);
+                        unpacker.Get(target.shows_locals) && unpacker.Get(file_count);
   if (!complete || file_count > files.size() - next_file) return false;
   if (has_rank) target.rank = rank;
   for (std::uint64_t i = 0; i < file_count; ++i)

@@ -2,6 +2,7 @@
 // may be seen.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,8 @@ struct Scope {
 
   // A target that cannot be read does not spoil the answer about the others.
   void Warn(std::string warning);
+  // A source could not give its rows: that is no mistake in the SQL.
+  std::atomic<bool> source_failed = false;
   std::vector<std::string> TakeWarnings();
 
  private:

@@ -124,6 +124,7 @@ void Init(duckdb_init_info info) {
   if (!scope.is_rehearsal) {
     Result<std::vector<table::Part>> parts = data.source->Parts(request);
     if (!parts.ok()) {
+      state->scope->source_failed = true;
       api.init_set_error(info, (state->table + ": " + parts.error().message).c_str());
       return;
     }
@@ -131,6 +132,7 @@ void Init(duckdb_init_info info) {
   }
   if (const Result<void> gathered = Gather(data, indexes, request.time, *state); !gathered.ok()) {
     const Error& error = gathered.error();
+    state->scope->source_failed = true;
     api.init_set_error(info, (error.message + (error.hint.empty() ? "" : "\n" + error.hint)).c_str());
     return;
   }
@@ -151,6 +153,7 @@ void Scan(duckdb_function_info info, duckdb_data_chunk chunk) {
   const Result<std::size_t> count = FillChunk(api, scan, mine, chunk);
   if (count.ok()) return PutBatch(api, scan, mine, chunk, *count);
   const Error& error = count.error();
+  scan.scope->source_failed = true;
   const std::string text = scan.table + ": " + error.message + (error.hint.empty() ? "" : "\n" + error.hint);
   api.function_set_error(info, text.c_str());
 }

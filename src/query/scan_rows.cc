@@ -57,15 +57,20 @@ Result<bool> NextPart(ScanState& scan, ThreadState& mine) {
     }
     const table::Part& part = scan.parts[index];
     Result<std::unique_ptr<table::Cursor>> cursor = part.open();
+    const auto warn = [&](std::string_view why) {
+      scan.scope->Warn(scan.table +
+                       (part.target == nullptr ? "" : " of " + std::to_string(part.target->pid)) + ": " +
+                       std::string(why));
+    };
     if (cursor.ok()) {
+      if (const std::string_view note = (*cursor)->note(); !note.empty()) warn(note);
       mine.cursor = std::move(*cursor);
       mine.target = part.target;
       return true;
     }
     if (scan.failed_parts.fetch_add(1) + 1 == scan.parts.size() && scan.gathered.empty())
       return cursor.error();
-    scan.scope->Warn(scan.table + (part.target == nullptr ? "" : " of " + std::to_string(part.target->pid)) +
-                     ": " + cursor.error().message);
+    warn(cursor.error().message);
   }
 }
 

@@ -51,10 +51,18 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
+// A bug of DuckDB's, or one that it has met before: it answers nothing any more then.
+bool IsEngineFault(std::string_view message) {
+  return message.starts_with("INTERNAL Error") || message.starts_with("FATAL Error") ||
+         message.find("database has been invalidated") != std::string_view::npos;
+}
+
 }  // namespace
 
 SqlError ParseEngineError(std::string_view engine_message, std::string_view sql) {
   SqlError error;
+  error.is_engine_fault = IsEngineFault(engine_message);
+  error.code = error.is_engine_fault ? Code::kFailed : Code::kMistake;
   constexpr std::string_view kLine = "\nLINE ";
   const auto at = engine_message.find(kLine);
   if (at == std::string_view::npos) {

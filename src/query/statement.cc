@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "query/allowed_functions.h"
 #include "table/text.h"
 
 namespace probing::query {
@@ -59,16 +60,21 @@ const char* StatementName(duckdb_statement_type type) {
 
 constexpr char kReadingOnly[] = "queries only read: SELECT, WITH, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN";
 
-// Takes off space, and comments, which DuckDB takes anywhere.
+// Takes off space, and comments, which DuckDB takes anywhere. A comment that could end elsewhere for DuckDB
+// (one in another, a carriage return) stays: then the statement is not understood, and refused.
 void SkipSpace(std::string_view& sql) {
   while (!sql.empty()) {
     if (std::isspace(static_cast<unsigned char>(sql[0])) != 0) {
       sql.remove_prefix(1);
     } else if (sql.starts_with("--")) {
-      sql.remove_prefix(std::min(sql.find('\n'), sql.size()));
+      const std::size_t end = std::min(sql.find('\n'), sql.size());
+      if (sql.substr(0, end).find('\r') != std::string_view::npos) return;
+      sql.remove_prefix(end);
     } else if (sql.starts_with("/*")) {
       const std::size_t end = sql.find("*/", 2);
-      sql.remove_prefix(end == std::string_view::npos ? sql.size() : end + 2);
+      if (end == std::string_view::npos || sql.substr(2, end - 2).find("/*") != std::string_view::npos)
+        return;
+      sql.remove_prefix(end + 2);
     } else {
       return;
     }
@@ -89,7 +95,8 @@ bool TakeWord(std::string_view& sql, std::string_view word) {
 }  // namespace
 
 std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
-                                       const std::string& sql, PreparedHandle& prepared) {
+                                       FunctionCheck& functions, const std::string& sql,
+                                       PreparedHandle& prepared) {
   StatementsHandle statements;
   const idx_t count = api.extract_statements(connection, sql.c_str(), &statements.value);
   if (count == 0) {
@@ -101,11 +108,19 @@ std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection conn
     return SqlError{Code::kUsage, "there are " + std::to_string(count) + " statements in the SQL",
                     "one query is one statement"};
   }
+  // Before anything is bound: some functions act already then.
+  FunctionCheck::Judgement judgement = functions.Judge(sql);
+  if (judgement.error) return std::move(judgement.error);
+  std::string_view first = sql;
+  if (judgement.verdict != FunctionCheck::Verdict::kReads && TakeWord(first, "explain"))
+    return SqlError{Code::kPermission, "EXPLAIN of anything but one SELECT is not allowed", kReadingOnly};
   if (api.prepare_extracted_statement(connection, statements.value, 0, &prepared.value) != DuckDBSuccess)
     return ParseEngineError(api.prepare_error(prepared.value), sql);
   const duckdb_statement_type type = api.prepared_statement_type(prepared.value);
-  if (type != DUCKDB_STATEMENT_TYPE_SELECT && type != DUCKDB_STATEMENT_TYPE_EXPLAIN)
+  const bool reads = type == DUCKDB_STATEMENT_TYPE_SELECT || type == DUCKDB_STATEMENT_TYPE_EXPLAIN;
+  if (!reads || judgement.verdict != FunctionCheck::Verdict::kReads) {
     return SqlError{Code::kPermission, std::string(StatementName(type)) + " is not allowed", kReadingOnly};
+  }
   if (api.nparams(prepared.value) > 0)
     return SqlError{Code::kUsage, "the SQL has parameters (? or $1), and nothing gives them values",
                     "write the values into the SQL"};
@@ -155,18 +170,42 @@ std::vector<Metric> ReadMetrics(const DuckDb& api, duckdb_connection connection)
   }
 }
 
-std::string ExplainedStatement(std::string_view sql) {
-  if (!TakeWord(sql, "explain") || TakeWord(sql, "analyze")) return "";
+bool IsReadingPragma(std::string_view sql) {
+  if (!TakeWord(sql, "pragma")) return false;
+  const bool is_known = TakeWord(sql, "table_info") || TakeWord(sql, "show_tables") ||
+                        TakeWord(sql, "version") || TakeWord(sql, "database_list") || TakeWord(sql, "show");
+  // An argument is a name; anything more is not understood here.
+  constexpr std::string_view kRest =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.'() \n\t;";
+  return is_known && sql.find_first_not_of(kRest) == std::string_view::npos;
+}
+
+Explained ExplainedStatement(std::string_view sql) {
+  Explained explained;
+  if (!TakeWord(sql, "explain")) return explained;
+  while (true) {
+    if (TakeWord(sql, "analyze"))
+      explained.is_run = true;
+    else if (!TakeWord(sql, "verbose"))
+      break;
+  }
   std::string_view options = sql;
   SkipSpace(options);
   // (FORMAT json), (ANALYZE): otherwise the brackets belong to what is explained.
   if (options.starts_with('(')) {
-    options.remove_prefix(1);
-    if (TakeWord(options, "analyze")) return "";
-    if (TakeWord(options, "format"))
-      sql = options.substr(std::min(options.find(')'), options.size() - 1) + 1);
+    const std::string words = LowerCase(options.substr(1, std::min(options.find(')'), options.size()) - 1));
+    std::string_view first = words;
+    const bool are_options =
+        TakeWord(first, "analyze") || TakeWord(first, "format") || TakeWord(first, "verbose");
+    const bool are_plain = words.find_first_not_of("abcdefghijklmnopqrstuvwxyz_, \t\n") == std::string::npos;
+    if (are_options && !are_plain) return explained;  // a bracket in a comment or a text would not be the end
+    if (are_options) {
+      explained.is_run = explained.is_run || words.find("analyze") != std::string::npos;
+      sql = options.substr(std::min(words.size() + 2, options.size()));
+    }
   }
-  return std::string(sql);
+  explained.statement = std::string(sql);
+  return explained;
 }
 
 }  // namespace probing::query

@@ -14,13 +14,23 @@
 
 namespace probing::query {
 
-// Parses and prepares `sql`. Refuses anything but exactly one statement that reads (SELECT, which
-// DESCRIBE, SHOW and SUMMARIZE are as well, or EXPLAIN).
-std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
-                                       const std::string& sql, PreparedHandle& prepared);
+class FunctionCheck;
 
-// What an EXPLAIN is about; "" when it is none, and when it runs what it explains (ANALYZE).
-std::string ExplainedStatement(std::string_view sql);
+// Parses and prepares `sql`. Refuses anything but exactly one statement that reads (SELECT, which
+// DESCRIBE, SHOW and SUMMARIZE are as well, or EXPLAIN of one) and calls functions that only compute.
+std::optional<SqlError> PrepareReading(const DuckDb& api, duckdb_connection connection,
+                                       FunctionCheck& functions, const std::string& sql,
+                                       PreparedHandle& prepared);
+
+// PRAGMA table_info('t') and the like, which DuckDB turns into a SELECT of its own.
+bool IsReadingPragma(std::string_view sql);
+
+// What an EXPLAIN is about; "" when it is none, or is not understood.
+struct Explained {
+  std::string statement;
+  bool is_run = false;  // ANALYZE
+};
+Explained ExplainedStatement(std::string_view sql);
 
 SqlError ResultError(const DuckDb& api, duckdb_result& result, const std::string& sql, const Limits& limits);
 

@@ -174,9 +174,12 @@ SqlError WorkerProcess::HowItEnded(const QueryRequest& request, const Error& err
   if (error.code == Code::kTimeout) return TimeLimitError(request.limits);
   const int status = End();
   // What a program does that gets no memory, or too much of the host's.
-  if (WIFSIGNALED(status))
-    return OutOfMemoryError(request.limits,
-                            "the query worker was ended by " + std::string(strsignal(WTERMSIG(status))));
+  if (WIFSIGNALED(status)) {
+    SqlError ended = OutOfMemoryError(
+        request.limits, "the query worker was ended by " + std::string(strsignal(WTERMSIG(status))));
+    ended.code = Code::kFailed;  // most likely too much was asked for, but it may be a bug as well
+    return ended;
+  }
   return SqlError{Code::kFailed, "the query worker ended in the middle of the query: " + error.message,
                   "run the query again; probingd's log may say more"};
 }

@@ -1,10 +1,13 @@
 // Children of a writer, and writers that die.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "base/clock.h"
@@ -68,6 +71,36 @@ TEST(Fork, AChildWritesNothingIntoItsParentsRingAndCanHaveItsOwn) {
   ASSERT_EQ(WriteNumber(table, 2), WriteStatus::kWritten);
   Reader reader = OpenReader(parents_fd);
   EXPECT_EQ(ReadInts(&reader, "test.fork", 1), (std::vector<std::int64_t>{1, 2}));
+}
+
+int MappingsOfRings() {
+  FILE* maps = fopen("/proc/self/maps", "re");
+  int count = 0;
+  for (char line[512]; maps != nullptr && fgets(line, sizeof(line), maps) != nullptr;)
+    count += strstr(line, "probing-ring") != nullptr ? 1 : 0;
+  if (maps != nullptr) fclose(maps);
+  return count;
+}
+
+TEST(Fork, NoPartOfItsParentsRingIsMappedInAChild) {
+  auto arena = MakeArena();
+  Table* table = MakeTable(arena.get(), Numbers());
+  ASSERT_EQ(WriteNumber(table, 1), WriteStatus::kWritten);
+  ASSERT_GT(MappingsOfRings(), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(MappingsOfRings());
+  EXPECT_EQ(EndOf(child), 0);
+}
+
+TEST(Fork, ADescriptorThatTheJobHasTakenIsNotClosed) {
+  auto arena = MakeArena();
+  const int fd = arena->fd();
+  // As a job that closes all descriptors and then opens files of its own.
+  const ScopedFd other(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(dup2(other.get(), fd), fd);
+  arena.reset();
+  EXPECT_NE(fcntl(fd, F_GETFD), -1);
+  close(fd);
 }
 
 TEST(Fork, AChildMadeWithoutForkHandlersIsNoDifferent) {

@@ -24,6 +24,8 @@ inline constexpr std::uint64_t kMaxRowsLimit = 1ULL << 30;
 
 // Up to this length a string is kept once, in the dictionary; longer ones go to the lane's heap.
 inline constexpr std::size_t kMaxInterned = 64;
+// Readers keep a copy of the dictionary; a larger one is none of ours.
+inline constexpr std::uint64_t kMaxDictionaryBytes = 16U << 20;
 // A longer value is refused and counted.
 inline constexpr std::size_t kMaxValueBytes = 16U << 20;
 // What one lane may keep of long strings; when it is full the oldest rows make room.

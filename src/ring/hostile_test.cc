@@ -99,6 +99,78 @@ TEST(Hostile, OneEntryNamedByEveryRowDoesNotFillTheMemory) {
   EXPECT_TRUE(batch.Texts(0)[0] == text);
 }
 
+TEST(Hostile, ATextThatReachesBeyondTheDictionaryIsNotRead) {
+  const auto arena = testing::MakeArena();
+  Table* table = testing::MakeTable(
+      arena.get(), {.name = "test.lie",
+                    .columns = {{"time", ColumnType::kTimestamp}, {"s", ColumnType::kString}},
+                    .rows = 64});
+  RowWriter row(*table);
+  row.SetString(1, "short");
+  ASSERT_EQ(row.Commit(), WriteStatus::kWritten);
+  const off_t size = lseek(arena->fd(), 0, SEEK_END);
+  auto* base = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd(), 0));
+  ASSERT_NE(base, MAP_FAILED);
+  const auto* entries = reinterpret_cast<const SegmentEntry*>(base + kDirectoryOffset);
+  std::uint64_t last = 0;  // word of the dictionary, which says that the longest text follows
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (entries[i].kind != static_cast<std::uint32_t>(SegmentKind::kDictionary)) continue;
+    last = entries[i].size / 8 - 1;
+    reinterpret_cast<std::uint64_t*>(base + entries[i].offset)[last] = kMaxInterned;
+  }
+  ASSERT_NE(last, 0U);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (entries[i].kind != static_cast<std::uint32_t>(SegmentKind::kLane)) continue;
+    const std::uint64_t blocks = reinterpret_cast<const LaneHeader*>(base + entries[i].offset)->blocks;
+    auto* cells =
+        reinterpret_cast<std::uint64_t*>(base + entries[i].offset + BlocksOffset(blocks) + 65 * 8 + 8);
+    cells[0] = last;
+  }
+  munmap(base, size);
+  Reader reader = testing::OpenReader(arena->fd());
+  Scan scan = reader.StartScan(testing::FindTable(&reader, "test.lie"), {.columns = {1}});
+  Batch batch;
+  ASSERT_TRUE(scan.Next(&batch));
+  EXPECT_EQ(scan.stats().bad_cells, 1U);
+  EXPECT_TRUE(batch.Texts(0)[0].empty());
+}
+
+TEST(Hostile, ABlockThatClaimsMoreRowsThanItHoldsIsNotRead) {
+  const auto arena = testing::MakeArena();
+  Table* table = testing::MakeTable(arena.get(),
+                                    {.name = "test.lie",
+                                     .columns = {{"time", ColumnType::kTimestamp}, {"n", ColumnType::kInt64}},
+                                     .rows = 64});
+  RowWriter row(*table);
+  row.SetInt(1, 7);
+  ASSERT_EQ(row.Commit(), WriteStatus::kWritten);
+  const off_t size = lseek(arena->fd(), 0, SEEK_END);
+  auto* base = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd(), 0));
+  ASSERT_NE(base, MAP_FAILED);
+  const auto* entries = reinterpret_cast<const SegmentEntry*>(base + kDirectoryOffset);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (entries[i].kind != static_cast<std::uint32_t>(SegmentKind::kLane)) continue;
+    reinterpret_cast<BlockHeader*>(base + entries[i].offset + sizeof(LaneHeader))->state |= kBlockRowsMask;
+  }
+  munmap(base, size);
+  Reader reader = testing::OpenReader(arena->fd());
+  Scan scan = reader.StartScan(testing::FindTable(&reader, "test.lie"), {.columns = {1}});
+  Batch batch;
+  EXPECT_FALSE(scan.Next(&batch));
+  EXPECT_EQ(scan.stats().overtaken, 1U);
+}
+
+TEST(Hostile, ASparseFileIsNotCopied) {
+  const std::string good = SampleRing();
+  Result<ScopedFd> file = MakeMemoryFile();
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(pwrite(file->get(), good.data(), good.size(), 0), static_cast<ssize_t>(good.size()));
+  ASSERT_EQ(ftruncate(file->get(), (1L << 30) + 1), 0);  // not sealed, so that it would have to be copied
+  const Result<Reader> reader = Reader::Open(ScopedFd(dup(file->get())));
+  ASSERT_FALSE(reader.ok());
+  EXPECT_NE(reader.error().message.find("too large"), std::string::npos) << reader.error().message;
+}
+
 TEST(Hostile, AWriterThatScribblesWhileWeReadDoesNoHarm) {
   const std::string good = SampleRing();
   Result<ScopedFd> file = MakeMemoryFile();

@@ -174,6 +174,7 @@ TEST(Memory, AJobThatClosesOurDescriptorAndReusesItsNumberLosesNothing) {
   ASSERT_EQ(dup2(theirs, arena->fd()), arena->fd());
   for (int n = 5; n < 20'000; ++n) ASSERT_EQ(WriteNumber(table, n), WriteStatus::kWritten);
   EXPECT_EQ(WriteNumber(table, 0, std::string(1000, 'x')), WriteStatus::kDropped);
+  EXPECT_EQ(testing::FindTable(&reader, "test.memory").counters.dropped, 1U);
   EXPECT_EQ(ReadInts(&reader, "test.memory", 1).back(), 19'999);
   struct stat info{};
   ASSERT_EQ(fstat(theirs, &info), 0);

@@ -4,6 +4,11 @@
 #include <cstring>
 
 namespace probing::ring {
+namespace {
+
+constexpr std::uint64_t kSlackBytes = 16U << 20;  // what a writer adds meanwhile
+
+}  // namespace
 
 Scan::Scan(Source* source, Texts* texts, const std::vector<Column>& columns, ScanOptions options)
     : source_(source), texts_(texts), options_(std::move(options)) {
@@ -12,6 +17,15 @@ Scan::Scan(Source* source, Texts* texts, const std::vector<Column>& columns, Sca
     units_.push_back(total_units_);
     total_units_ += ColumnUnits(column.type);
   }
+  budget_ = 2 * source->allocated() + kSlackBytes;
+}
+
+// What a writer has written has memory, and is read once. A file that is all holes and claims rows everywhere
+// must not have us fill it.
+bool Scan::TakeBudget(std::uint64_t bytes) {
+  if (bytes > budget_) return false;
+  budget_ -= bytes;
+  return true;
 }
 
 // The numbers of a lane are read once, here, and checked against its size.
@@ -27,6 +41,7 @@ void Scan::AddLane(const SegmentEntry& entry) {
       lane.blocks > (entry.size - sizeof(LaneHeader)) / (sizeof(BlockHeader) + lane.stride)) {
     return;
   }
+  if (!TakeBudget(sizeof(LaneHeader) + lane.blocks * sizeof(BlockHeader))) return;
   lanes_.push_back(lane);
 }
 
@@ -85,6 +100,7 @@ bool Scan::ReadBlock(const Lane& lane, const Block& block, Batch* batch) {
   if (begin >= rows && !pruned) return false;
 
   std::uint64_t bad_cells = 0;
+  if (!pruned && !TakeBudget(lane.stride)) return false;
   if (!pruned) {
     batch->rows_ = rows - begin;
     batch->lane_id_ = lane.lane_id;

@@ -72,6 +72,7 @@ class Scan {
   Scan(Source* source, Texts* texts, const std::vector<Column>& columns, ScanOptions options);
   void AddLane(const SegmentEntry& entry);
   void ListBlocks();
+  bool TakeBudget(std::uint64_t bytes);
   bool ReadBlock(const Lane& lane, const Block& block, Batch* batch);
   void CopyColumn(const Lane& lane, std::uint64_t block_at, std::uint32_t begin, std::uint32_t end,
                   std::uint32_t column, BatchColumn* to) const;
@@ -89,6 +90,7 @@ class Scan {
   std::array<Met, 512> met_;
   ScanOptions options_;
   ScanStats stats_;
+  std::uint64_t budget_ = 0;  // bytes it may still read
   std::vector<ColumnType> types_;
   std::vector<std::uint64_t> units_;
   std::uint64_t total_units_ = 0;

@@ -34,6 +34,13 @@ Result<std::uint64_t> SizeOf(int fd) {
 
 }  // namespace
 
+Result<void> CheckMemoryFile(int fd) {
+  ASSIGN_OR_RETURN(const std::uint64_t size, SizeOf(fd));
+  if (!CanBeMapped(fd)) return Error{Code::kFailed, "this is not a ring: it is no sealed memory file", ""};
+  if (size > kMaxMapped) return Error{Code::kFailed, "a ring larger than any of ours", ""};
+  return {};
+}
+
 void Source::Unmap::operator()(char* base) const { munmap(base, size); }
 
 Result<Source> Source::Open(ScopedFd fd) {
@@ -58,6 +65,12 @@ Result<void> Source::Refresh() {
   if (!mapping_) return CopyAll(size);
   if (size == size_) return {};
   return Map(size);
+}
+
+std::uint64_t Source::allocated() const {
+  struct stat info{};
+  if (!mapping_ || fstat(fd_.get(), &info) != 0) return size_;
+  return static_cast<std::uint64_t>(info.st_blocks) * 512;
 }
 
 void Source::Grow() {

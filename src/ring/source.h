@@ -17,6 +17,10 @@
 
 namespace probing::ring {
 
+// Whether a descriptor that somebody sent is a memory file as writers make them: sealed against shrinking, so
+// that it can be mapped, and of a size that one can have.
+Result<void> CheckMemoryFile(int fd);
+
 class Source {
  public:
   static Result<Source> Open(ScopedFd fd);
@@ -28,6 +32,8 @@ class Source {
   void Grow();
 
   std::uint64_t size() const { return size_; }
+  // How much of it has memory behind it, now: reading a hole of a memory file fills it. All of a copy.
+  std::uint64_t allocated() const;
   bool Contains(std::uint64_t offset, std::uint64_t bytes) const {
     return offset <= size_ && bytes <= size_ - offset;
   }

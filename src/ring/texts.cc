@@ -33,7 +33,7 @@ std::optional<SegmentEntry> ReadSegmentEntry(const Source& source, std::uint32_t
 }
 
 void Texts::SetDictionary(const SegmentEntry& entry) {
-  if (copy_ != nullptr) return;
+  if (copy_ != nullptr || entry.size > kMaxDictionaryBytes) return;
   dictionary_ = entry;
   copy_ = std::make_unique_for_overwrite<char[]>(entry.size);
   known_.assign(entry.size / 8 / 64 + 1, 0);

@@ -19,6 +19,7 @@ constexpr std::size_t kFailuresRemembered = 1024;
 constexpr std::int64_t kTicketNs = 600'000'000'000;
 constexpr std::int64_t kSessionNs = 12 * 3600 * std::int64_t{1'000'000'000};
 constexpr std::size_t kMaxGrants = 256;
+constexpr std::size_t kMaxMoreTokens = 32;
 
 Refusal Refuse(int status, std::string message, std::string hint) {
   return {status, {status == 400 ? Code::kUsage : Code::kPermission, std::move(message), std::move(hint)}};
@@ -48,6 +49,40 @@ std::string CookieValue(std::string_view cookies, std::string_view name) {
       return std::string(one.substr(name.size() + 1));
   }
   return "";
+}
+
+Result<void> CheckLength(const std::string& token) {
+  if (token.size() >= kShortestToken) return {};
+  return Error{
+      Code::kUsage, "a token of " + std::to_string(token.size()) + " characters can be guessed",
+      "PROBING_TOKEN takes at least " + std::to_string(kShortestToken) + "; `probing token` makes one"};
+}
+
+// "http://name:80" of "name:80". The scheme may be either: one port speaks both.
+bool IsOriginOf(std::string_view origin, std::string_view host) {
+  const std::size_t scheme = origin.find("://");
+  return scheme != std::string_view::npos && LowerCase(origin.substr(scheme + 3)) == LowerCase(host);
+}
+
+// A program, or a browser that shows our own page. Browsers that send no Sec-Fetch-Site (to plain HTTP
+// beyond this machine, and old ones) and no Origin (with a GET) name the page that asks: ours does so by
+// its Referrer-Policy, another site can at most say nothing. REQUIRES: one host; Origin was checked.
+bool IsFromOwnSite(const RequestHead& head) {
+  if (!head.fetch_site.empty()) return head.fetch_site == "same-origin" || head.fetch_site == "none";
+  if (!head.origin.empty()) return true;
+  if (!head.referer.empty()) {
+    const std::size_t scheme = head.referer.find("://");
+    const std::size_t path = scheme == std::string::npos ? scheme : head.referer.find('/', scheme + 3);
+    return IsOriginOf(std::string_view(head.referer).substr(0, path), head.hosts[0]);
+  }
+  return !head.user_agent.starts_with("Mozilla/");  // what all browsers call themselves
+}
+
+// Somebody follows a link, or types an address: a whole window, and not a picture or a frame.
+bool IsVisit(const RequestHead& head) {
+  const bool is_window =
+      head.fetch_site.empty() || (head.fetch_mode == "navigate" && head.fetch_dest == "document");
+  return head.answers_links && head.method == "GET" && is_window && !head.is_upgrade && !head.has_body;
 }
 
 template <typename Grants>
@@ -84,12 +119,19 @@ bool SameSecret(std::string_view a, std::string_view b) {
 }
 
 Result<void> Access::SetToken(Right right, std::string token) {
-  if (token.size() < kShortestToken) {
-    return Error{
-        Code::kUsage, "a token of " + std::to_string(token.size()) + " characters can be guessed",
-        "PROBING_TOKEN takes at least " + std::to_string(kShortestToken) + "; `probing token` makes one"};
-  }
+  RETURN_IF_ERROR(CheckLength(token));
   tokens_[right] = std::move(token);
+  return {};
+}
+
+Result<void> Access::AddToken(Right right, const std::string& token) {
+  RETURN_IF_ERROR(CheckLength(token));
+  const auto is_known = [&](const auto& entry) { return entry.first == right && entry.second == token; };
+  if (is_known(std::pair(right, TokenOf(right))) || std::ranges::any_of(more_tokens_, is_known)) return {};
+  if (more_tokens_.size() == kMaxMoreTokens)
+    return Error{Code::kFailed, "targets have brought too many different PROBING_TOKENs",
+                 "`probing token` shows one that is valid"};
+  more_tokens_.emplace_back(right, token);
   return {};
 }
 
@@ -102,6 +144,9 @@ const std::string& Access::TokenOf(Right right) const {
 Right Access::RightOfToken(std::string_view token) const {
   Right right = Right::kNone;
   for (const auto& [each, secret] : tokens_) {  // all of them, whichever matches
+    if (SameSecret(token, secret)) right = std::max(right, each);
+  }
+  for (const auto& [each, secret] : more_tokens_) {
     if (SameSecret(token, secret)) right = std::max(right, each);
   }
   return right;
@@ -135,8 +180,6 @@ std::optional<Refusal> Access::CheckEncryption(const Peer& peer) const {
 }
 
 std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& peer) const {
-  if (!head.target.starts_with('/') || head.target.starts_with("//"))
-    return Refuse(400, "the request does not name a path of this server", "as in GET /api/v1/health");
   if (head.hosts.size() != 1 || !HostIsOurs(head.hosts[0], peer)) {
     return Refuse(head.hosts.size() == 1 ? 421 : 400,
                   head.hosts.size() == 1 ? "this server is not known as \"" + head.hosts[0] + "\""
@@ -145,16 +188,11 @@ std::optional<Refusal> Access::CheckSite(const RequestHead& head, const Peer& pe
                       "; names are checked so that other sites cannot pretend to be this one");
   }
   if (!head.origin.empty()) {
-    const std::size_t scheme = head.origin.find("://");
-    const bool same = scheme != std::string::npos &&
-                      LowerCase(std::string_view(head.origin).substr(scheme + 3)) == LowerCase(head.hosts[0]);
-    if (!same) return Refuse(403, "requests from the site " + head.origin + " are not answered", "");
+    if (!IsOriginOf(head.origin, head.hosts[0]))
+      return Refuse(403, "requests from the site " + head.origin + " are not answered", "");
   }
-  const bool own_site =
-      head.fetch_site.empty() || head.fetch_site == "same-origin" || head.fetch_site == "none";
-  const bool is_visit = head.method == "GET" && head.fetch_mode == "navigate" &&
-                        !head.target.starts_with("/api/") && !head.is_upgrade;
-  if (!own_site && !is_visit) return Refuse(403, "requests from other sites are not answered", "");
+  if (!IsFromOwnSite(head) && !IsVisit(head))
+    return Refuse(403, "requests from other sites are not answered", "open the page at / instead");
   if (head.is_upgrade && head.origin.empty() && !head.fetch_site.empty())
     return Refuse(403, "a browser's WebSocket names its origin", "");
   if (head.has_body && !LowerCase(head.content_type).starts_with("application/json")) {

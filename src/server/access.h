@@ -4,7 +4,8 @@
 //   who      a program of the same user on this machine (sock_diag), or a token (Bearer header, or
 //            the cookie that a one-time link was turned into)
 //   not by   another site in the user's browser: Host must be an address or one of our names, Origin
-//            our own, and bodies JSON, so that browsers ask before they send any
+//            our own, and bodies JSON, so that browsers ask before they send any; a browser has to say that
+//            our own page asks (Sec-Fetch-Site, Origin, Referer), except for routes that answer links
 //   how      from another machine encrypted, unless the owner says otherwise
 //   guess    after some wrong tokens an address has to wait; on this machine, a user
 //
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -32,14 +34,17 @@ struct AccessOptions {
 // What decides, of the head of a request.
 struct RequestHead {
   std::string method;
-  std::string target;  // as it stood in the first line
   std::vector<std::string> hosts;
   std::string origin;
   std::string authorization;
   std::string cookie;
   std::string content_type;
-  std::string fetch_site;  // Sec-Fetch-Site and -Mode, which browsers send and pages cannot set
+  std::string fetch_site;  // Sec-Fetch-*, which pages cannot set; sent only to https and to this machine
   std::string fetch_mode;
+  std::string fetch_dest;
+  std::string referer;
+  std::string user_agent;
+  bool answers_links = false;  // the route does, wherever a link to it stands
   bool has_body = false;
   bool was_forwarded = false;  // by a proxy: then its uid says nothing
   bool is_upgrade = false;
@@ -55,8 +60,11 @@ class Access {
   void Configure(AccessOptions options) { options_ = std::move(options); }
   const AccessOptions& options() const { return options_; }
 
-  // One token for each right; "" for none. A secret of fewer than 16 characters is refused.
+  // The server's own token for a right, which is the one that is shown; "" for none. A secret of fewer than
+  // 16 characters is refused.
   Result<void> SetToken(Right right, std::string token);
+  // Another one that is as good. It replaces none; there is room for some.
+  Result<void> AddToken(Right right, const std::string& token);
   const std::string& TokenOf(Right right) const;
   bool has_tokens() const { return !tokens_.empty(); }
 
@@ -99,6 +107,7 @@ class Access {
 
   AccessOptions options_;
   std::map<Right, std::string> tokens_;
+  std::vector<std::pair<Right, std::string>> more_tokens_;
   std::map<std::string, Grant> tickets_;
   std::map<std::string, Grant> sessions_;  // by cookie
   // By address, and by user where the kernel knows one: nobody on this machine locks out the others.

@@ -105,6 +105,8 @@ Result<std::shared_ptr<Encryption>> Encryption::Create(const tls::Identity& iden
                            ssl::context::no_compression | SSL_OP_NO_RENEGOTIATION,
                        error);
   if (error) return Failed("prepare TLS", error);
+  if (SSL_CTX_set_cipher_list(context->native_handle(), tls::kCiphers) != 1)
+    return Error{Code::kFailed, "this OpenSSL has none of the ciphers that are allowed", ""};
   context->use_certificate_chain(asio::buffer(identity.certificate_pem), error);
   if (error) return Failed("use the certificate", error);
   context->use_private_key(asio::buffer(identity.key_pem), ssl::context::pem, error);

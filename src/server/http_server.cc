@@ -47,6 +47,7 @@ Peer TcpPeer(tcp::socket& socket) {
   who.via = Peer::Via::kTcp;
   who.address = HostText(socket.remote_endpoint(error).address());
   who.local_address = HostText(socket.local_endpoint(error).address());
+  who.local_port = socket.local_endpoint(error).port();
   who.uid = OwnerOfPeer(socket.native_handle());
   return who;
 }

@@ -139,11 +139,17 @@ class Session {
       co_await Complain(head_error);
       co_return false;
     }
-    const RequestHead head = HeadOf(parser.get());
+    RequestHead head = HeadOf(parser.get());
     keep_alive_ = parser.get().keep_alive();
     version_ = parser.get().version();
     is_head_ = head.method == "HEAD";
-    if (const std::optional<std::string> ticket = TicketOf(head)) {
+    Result<Url> url = ParseUrl({parser.get().target().data(), parser.get().target().size()});
+    if (!url.ok()) {
+      co_await Turn({400, url.error()});
+      co_return false;
+    }
+    head.answers_links = context_.router.AnswersLinks(url->path);
+    if (const std::optional<std::string> ticket = TicketOf(head, *url)) {
       co_await Welcome(*ticket, head);
       co_return false;
     }
@@ -155,7 +161,7 @@ class Session {
     const bool has_body = co_await ReadBody(parser);
     if (!has_body) co_return false;
     const Running running(*this);
-    const bool goes_on = co_await Respond(parser, decision.right, head.is_upgrade);
+    const bool goes_on = co_await Respond(parser, std::move(*url), decision.right, head.is_upgrade);
     co_return goes_on;
   }
 
@@ -200,8 +206,8 @@ class Session {
     co_return !error;
   }
 
-  asio::awaitable<bool> Respond(Parser& parser, Right right, bool is_upgrade) {
-    Result<Request> request = Translate(parser.get());
+  asio::awaitable<bool> Respond(Parser& parser, Url url, Right right, bool is_upgrade) {
+    Result<Request> request = Translate(parser.get(), std::move(url));
     if (!request.ok()) {
       const bool written = co_await Write(ErrorContent(request.error()));
       co_return written&& keep_alive_;
@@ -209,15 +215,18 @@ class Session {
     request->right = right;
     request->peer = connection_.peer.ToText();
     request->peer_address = connection_.peer.address;
+    request->served_at = {connection_.peer.local_address, connection_.peer.local_port};
     if (const SocketHandler* handler = is_upgrade ? context_.router.FindSocket(*request) : nullptr) {
       connection_.stream.expires_never();
       http::request<http::string_body> raw = parser.release();
+      co_await context_.router.Announce(*request);
       co_await RunWebSocket(connection_, raw, *handler, *request);
       co_return false;
     }
     using namespace asio::experimental::awaitable_operators;  // NOLINT: the only way to get operator||
     connection_.stream.expires_never();
     if (const EventHandler* handler = context_.router.FindEvents(*request)) {
+      co_await context_.router.Announce(*request);
       co_await (Follow(*handler, *request) || ClientGone(connection_.stream.socket()));
       co_return false;
     }

@@ -22,11 +22,12 @@ constexpr std::string_view kContentSecurityPolicy =
     "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+// Referrer-Policy: other sites learn nothing, and Access sees that the page asks where nothing else says so.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kHeaders{{
     {"Content-Security-Policy", kContentSecurityPolicy},
     {"X-Content-Type-Options", "nosniff"},
     {"X-Frame-Options", "DENY"},
-    {"Referrer-Policy", "no-referrer"},
+    {"Referrer-Policy", "same-origin"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
     {"Cross-Origin-Opener-Policy", "same-origin"},
 }};
@@ -41,7 +42,6 @@ std::string Field(const RawRequest& raw, boost::beast::string_view name) {
 RequestHead HeadOf(const RawRequest& raw) {
   RequestHead head;
   head.method = std::string(raw.method_string());
-  head.target = std::string(raw.target());
   const auto [first, last] = raw.equal_range(http::field::host);
   for (auto host = first; host != last; ++host) head.hosts.emplace_back(host->value());
   head.origin = Field(raw, "Origin");
@@ -50,6 +50,9 @@ RequestHead HeadOf(const RawRequest& raw) {
   head.content_type = Field(raw, "Content-Type");
   head.fetch_site = Field(raw, "Sec-Fetch-Site");
   head.fetch_mode = Field(raw, "Sec-Fetch-Mode");
+  head.fetch_dest = Field(raw, "Sec-Fetch-Dest");
+  head.referer = Field(raw, "Referer");
+  head.user_agent = Field(raw, "User-Agent");
   const std::string length = Field(raw, "Content-Length");
   head.has_body = (!length.empty() && length != "0") || raw.count(http::field::transfer_encoding) > 0;
   for (const char* name : {"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via"})
@@ -58,10 +61,10 @@ RequestHead HeadOf(const RawRequest& raw) {
   return head;
 }
 
-std::optional<std::string> TicketOf(const RequestHead& head) {
-  constexpr std::string_view kLink = "/?ticket=";
-  if (head.method != "GET" || !head.target.starts_with(kLink)) return std::nullopt;
-  return head.target.substr(kLink.size());
+std::optional<std::string> TicketOf(const RequestHead& head, const Url& url) {
+  const auto ticket = url.query.find("ticket");
+  if (head.method != "GET" || url.path != "/" || ticket == url.query.end()) return std::nullopt;
+  return ticket->second;
 }
 
 bool IsTooDeep(std::string_view json) {
@@ -83,14 +86,15 @@ bool IsTooDeep(std::string_view json) {
   return false;
 }
 
-Result<Request> Translate(const RawRequest& raw) {
+Result<Request> Translate(const RawRequest& raw, Url url) {
   Request request;
   request.method = raw.method() == http::verb::head ? "GET" : std::string(raw.method_string());
   request.client_version = Field(raw, std::string(wire::kVersionHeader));
   request.accept = Field(raw, "Accept");
   request.accept_encoding = Field(raw, "Accept-Encoding");
   request.if_none_match = Field(raw, "If-None-Match");
-  ParseUrl({raw.target().data(), raw.target().size()}, request);
+  request.path = std::move(url.path);
+  request.query = std::move(url.query);
   if (IsTooDeep(raw.body()))
     return Error{Code::kUsage, "the body of " + request.path + " is nested too deeply", ""};
   request.body = raw.body().empty() ? Json::object() : Json::parse(raw.body(), nullptr, false);

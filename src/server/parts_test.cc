@@ -5,6 +5,7 @@
 #include "server/http_translate.h"
 #include "server/router.h"
 #include "server/static_files.h"
+#include "server/url.h"
 
 namespace probing::server {
 namespace {
@@ -28,13 +29,29 @@ TEST(Json, DepthIsCountedOutsideOfStrings) {
 }
 
 TEST(Url, IsDecoded) {
-  Request request;
-  ParseUrl("/a%20b/%2e%2e?x=1%202&y=a+b&z&w=%zz", request);
-  EXPECT_EQ(request.path, "/a b/..");
-  EXPECT_EQ(request.query["x"], "1 2");
-  EXPECT_EQ(request.query["y"], "a b");
-  EXPECT_EQ(request.query["z"], "");
-  EXPECT_EQ(request.query["w"], "%zz");
+  Result<Url> url = ParseUrl("/a/b-1.js?x=1%202&y=a+b&z&w=%25zz&%26=%3d%2B");
+  ASSERT_TRUE(url.ok());
+  EXPECT_EQ(url->path, "/a/b-1.js");
+  EXPECT_EQ(url->query["x"], "1 2");
+  EXPECT_EQ(url->query["y"], "a b");
+  EXPECT_EQ(url->query["z"], "");
+  EXPECT_EQ(url->query["w"], "%zz");
+  EXPECT_EQ(url->query["&"], "=+");
+  EXPECT_EQ(ParseUrl("/")->path, "/");
+  EXPECT_EQ(ParseUrl("/?")->path, "/");
+}
+
+TEST(Url, APathIsWrittenInOneWayOnly) {
+  for (const char* target : {"/%61pi/v1/events", "/api%2fv1/health", "/api/v1/..", "/./api", "/api//v1",
+                             "/api/v1/health/", "//evil/x", "/api\\v1", "/api/v1/health%00", "/a b", "/a+b",
+                             "/api;x/v1", "/api#x", "/\x80", "http://127.0.0.1/", "*", "", "evil:80", "?x=1"})
+    EXPECT_FALSE(ParseUrl(target).ok()) << target;
+}
+
+TEST(Url, WhatOthersMightReadDifferentlyIsRefused) {
+  for (const char* target :
+       {"/a?x=%", "/a?x=%4", "/a?x=%zz", "/a?%g0=1", "/a?x=% 1", "/a?x=%+1", "/a?x=1&x=2", "/a?x=1&%78=2"})
+    EXPECT_FALSE(ParseUrl(target).ok()) << target;
 }
 
 TEST(Response, AFieldMayComeSeveralTimesAndTakesThePlaceOfOurs) {

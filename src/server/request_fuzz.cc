@@ -1,5 +1,7 @@
 // What strangers send before anybody knows who they are: the first bytes of a connection, the head of a
 // request (a line for each part), a token. Whatever it is, a stranger gets in with the token only.
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "base/text.h"
@@ -8,6 +10,7 @@
 #include "server/http_session.h"
 #include "server/router.h"
 #include "server/static_files.h"
+#include "server/url.h"
 
 namespace {
 
@@ -27,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)IsTooDeep(text);
   RequestHead head;
   head.method = TakeLine(text);
-  head.target = TakeLine(text);
+  const std::string target = TakeLine(text);
   head.hosts = {TakeLine(text)};
   head.origin = TakeLine(text);
   head.authorization = TakeLine(text);
@@ -37,7 +40,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   head.content_type = TakeLine(text);
 
   Request request;
-  ParseUrl(head.target, request);
+  if (const probing::Result<Url> url = ParseUrl(target); url.ok()) {
+    // What is decided by a path and what is routed by it are the same text.
+    if (target.substr(0, target.find('?')) != url->path) std::abort();
+    request.path = url->path;
+  }
   const std::vector<StaticFile> files{{"/index.html", "<html>", ""}};
   const probing::Result<Content> file = ServeFile(files, request);
   if (file.ok() && file->body != "<html>" && file->http_status != 304) std::abort();
@@ -45,12 +52,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Access access;
   (void)access.SetToken(Right::kEval, std::string(kToken));
   (void)access.IssueTicket(Right::kEval, 0);
-  const Peer stranger{Peer::Via::kTcp, "10.0.0.7", std::nullopt, "127.0.0.1", false};
+  const Peer stranger{.via = Peer::Via::kTcp, .address = "10.0.0.7", .local_address = "127.0.0.1"};
   const Access::Decision decision = access.Check(head, stranger, 1);
   const bool has_token = head.authorization.find(kToken) != std::string::npos;
   if (decision.right != Right::kNone && !has_token) std::abort();
   if (decision.right == Right::kNone && !decision.refusal) std::abort();
   if (access.CheckText(head.cookie, stranger, 1).right != Right::kNone && head.cookie != kToken) std::abort();
   if (!access.RedeemTicket(head.cookie, head, stranger, 1).refusal) std::abort();
+
+  // Another site in the owner's browser, whatever else it sends.
+  const Peer owner{
+      .via = Peer::Via::kTcp, .address = "127.0.0.1", .uid = geteuid(), .local_address = "127.0.0.1"};
+  head.authorization.clear();
+  for (const char* site : {"cross-site", "same-site"}) {
+    head.fetch_site = site;
+    if (!access.Check(head, owner, 1).refusal) std::abort();
+  }
   return 0;
 }

@@ -29,6 +29,7 @@ struct Peer {
   std::string address;        // without the port; "" for kUnix
   std::optional<uid_t> uid;   // of unix sockets, and of TCP peers on this machine
   std::string local_address;  // the one it connected to
+  std::uint16_t local_port = 0;
   bool is_encrypted = false;
 
   // The same user, or root.

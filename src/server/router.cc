@@ -1,32 +1,11 @@
 #include "server/router.h"
 
 #include <boost/system/system_error.hpp>
-#include <charconv>
 
-#include "base/text.h"
 #include "wire/contract.h"
 
 namespace probing::server {
 namespace asio = boost::asio;
-
-namespace {
-
-std::string DecodePercent(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr == text.data() + i + 3) {
-      decoded += static_cast<char>(byte);
-      i += 2;
-    } else {
-      decoded += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return decoded;
-}
-
-}  // namespace
 
 std::string JsonText(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -52,6 +31,10 @@ void Router::AddEvents(std::string_view path, Right right, EventHandler handler)
 void Router::AddSocket(std::string_view path, Right right, SocketHandler handler) {
   sockets_[std::string(path)] = {right, std::move(handler)};
 }
+
+void Router::AnswerLinks(std::string_view path) { linked_.insert(std::string(path)); }
+
+bool Router::AnswersLinks(std::string_view path) const { return linked_.contains(path); }
 
 const EventHandler* Router::FindEvents(const Request& request) const {
   const auto found = events_.find(request.path);
@@ -93,6 +76,10 @@ std::optional<Content> Router::Refuse(const Request& request) const {
   return std::nullopt;
 }
 
+asio::awaitable<void> Router::Announce(const Request& request) const {
+  if (announcement_) co_await announcement_(request);
+}
+
 asio::awaitable<Content> Router::Dispatch(const Request& request) const {
   const auto found = handlers_.find(std::pair(request.path, request.method));
   const ContentHandler* handler = found != handlers_.end() ? &found->second.handler : nullptr;
@@ -106,6 +93,7 @@ asio::awaitable<Content> Router::Dispatch(const Request& request) const {
   if (handler == nullptr)
     co_return ErrorContent(
         {Code::kNotFound, "there is no " + request.path, "/api/v1/openapi.json lists what is"});
+  co_await Announce(request);
   // A handler that throws has a bug; it costs its own request and nothing else.
   std::string problem;
   try {
@@ -131,19 +119,6 @@ Content ErrorContent(const Error& error, int http_status) {
   Content content = JsonContent(ErrorJson(error));
   content.http_status = http_status;
   return content;
-}
-
-void ParseUrl(std::string_view url, Request& request) {
-  const std::size_t question = url.find('?');
-  request.path = DecodePercent(url.substr(0, question));
-  if (question == std::string_view::npos) return;
-  url.remove_prefix(question + 1);
-  while (!url.empty()) {
-    const std::string_view pair = TakePart(url, '&');
-    const std::size_t equals = std::min(pair.find('='), pair.size());
-    const std::string_view value = pair.substr(std::min(pair.size(), equals + 1));
-    request.query[DecodePercent(pair.substr(0, equals))] = DecodePercent(value);
-  }
 }
 
 }  // namespace probing::server

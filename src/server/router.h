@@ -2,7 +2,8 @@
 //
 // A handler is a coroutine on the server's one thread. When its client goes away it is
 // cancelled: whatever it awaits ends with operation_aborted. Every route says which right it
-// takes; what a request may do was found out before (access.h).
+// takes; what a request may do was found out before (access.h). No route answers a browser that another
+// site has sent, unless it says so (AnswerLinks).
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -10,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,7 @@
 
 #include "base/result.h"
 #include "server/rights.h"
+#include "wire/address.h"
 
 namespace probing::server {
 
@@ -34,6 +37,7 @@ struct Request {
   Right right = Right::kOwn;
   std::string peer;          // for logs
   std::string peer_address;  // over TCP, without the port; "" over the unix socket
+  wire::Address served_at;   // of ours, that it came to; port 0 over the unix socket
 };
 
 struct Content {
@@ -64,8 +68,17 @@ class Router {
   void AddContent(std::string_view method, std::string_view path, Right right, ContentHandler handler);
   void AddEvents(std::string_view path, Right right, EventHandler handler);
   void AddSocket(std::string_view path, Right right, SocketHandler handler);
+  // A link on another site may lead to this path. REQUIRES: opening it does and costs nothing, and what is
+  // answered is the same for everybody.
+  void AnswerLinks(std::string_view path);
+  bool AnswersLinks(std::string_view path) const;
   // Told of requests that lack the right they take.
   void OnRefusal(std::function<void(const Request&, const Error&)> audit) { audit_ = std::move(audit); }
+  // Awaited before a request with the right it takes is answered.
+  using Announcement = std::function<boost::asio::awaitable<void>(const Request&)>;
+  void OnRequest(Announcement announcement) { announcement_ = std::move(announcement); }
+  // Dispatch() does so itself; for requests that take another way. Lifetime: as for Dispatch().
+  boost::asio::awaitable<void> Announce(const Request& request) const;
   // For GETs of paths outside /api/ that nobody else answers.
   void SetFiles(ContentHandler handler) { files_ = std::move(handler); }
 
@@ -89,8 +102,10 @@ class Router {
   std::map<std::pair<std::string, std::string>, Route<ContentHandler>, std::less<>> handlers_;
   std::map<std::string, Route<EventHandler>, std::less<>> events_;
   std::map<std::string, Route<SocketHandler>, std::less<>> sockets_;
+  std::set<std::string, std::less<>> linked_;
   ContentHandler files_;
   std::function<void(const Request&, const Error&)> audit_;
+  Announcement announcement_;
 };
 
 // On one line. Bytes of a target may be anything, and JSON is UTF-8: what is not is replaced.
@@ -101,8 +116,5 @@ Content JsonContent(const Json& json);
 Json ErrorJson(const Error& error);
 Content ErrorContent(const Error& error);
 Content ErrorContent(const Error& error, int http_status);
-
-// "/a/b?x=1%202" into the path and the query of `request`.
-void ParseUrl(std::string_view url, Request& request);
 
 }  // namespace probing::server

@@ -104,8 +104,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)access.SetToken(Right::kEval, std::string(kToken));
   Router router;
   AddRoutes(router, talk);
-  const Peer peer{Peer::Via::kTcp, "127.0.0.1", talk.is_owner ? geteuid() : geteuid() + 1, "127.0.0.1",
-                  false};
+  const Peer peer{.via = Peer::Via::kTcp,
+                  .address = "127.0.0.1",
+                  .uid = talk.is_owner ? geteuid() : geteuid() + 1,
+                  .local_address = "127.0.0.1"};
   Stream::socket_type socket(io);
   socket.assign(asio::generic::stream_protocol(AF_UNIX, 0), ends[0]);
   Connection connection(std::move(socket), peer);

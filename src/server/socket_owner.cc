@@ -85,6 +85,9 @@ std::optional<uid_t> OwnerOfPeer(int fd) {
     // A look-up by address falls back to whoever listens there: only the very connection counts.
     if (found && found->id.idiag_sport == id.idiag_sport && found->id.idiag_dport == id.idiag_dport &&
         std::memcmp(found->id.idiag_src, id.idiag_src, peer.ss_family == AF_INET ? 4 : 16) == 0) {
+      // A socket that was closed already, by a visitor that sends its request and leaves, has no owner any
+      // more: the kernel then says 0, which is root's number.
+      if (found->idiag_inode == 0) return std::nullopt;
       return found->idiag_uid;
     }
   }

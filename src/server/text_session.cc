@@ -27,6 +27,13 @@ bool IsText(std::string_view line) {
   });
 }
 
+// The first line of a request whose method Sniff() does not know: its header fields and its body, which a
+// browser may have from anybody, are no commands.
+bool IsRequestLine(std::string_view line) {
+  const std::size_t version = line.rfind(" HTTP/");
+  return version != std::string_view::npos && line.find(' ', version + 1) == std::string_view::npos;
+}
+
 asio::awaitable<bool> Write(Connection& connection, const std::string& text) {
   connection.stream.expires_after(kWriteTimeout);
   const auto [error, size] = co_await asio::async_write(connection.stream, asio::buffer(text), kAwait);
@@ -69,14 +76,17 @@ asio::awaitable<Reading> ReadLine(Connection& connection, std::chrono::seconds p
 
 asio::awaitable<void> RunTextSession(Connection& connection, Access& access, const LineHandler& handler,
                                      const std::function<void(const Peer&, const Error&)>& refused) {
-  TextState state{access.CheckText("", connection.peer, MonotonicNs()).right, connection.peer.ToText(), ""};
+  TextState state{access.CheckText("", connection.peer, MonotonicNs()).right,
+                  connection.peer.ToText(),
+                  "",
+                  {connection.peer.local_address, connection.peer.local_port}};
   std::string line;
   while (true) {
     const bool is_known = state.right != Right::kNone;
     const Reading reading =
         co_await ReadLine(connection, is_known ? std::chrono::seconds(kThinking) : kIntroduction, line);
     if (reading == Reading::kEnd || reading == Reading::kLate) co_return;
-    if (reading == Reading::kTooLong || !IsText(line)) {
+    if (reading == Reading::kTooLong || !IsText(line) || IsRequestLine(line)) {
       const std::string complaint =
           ErrorText({Code::kUsage,
                      reading == Reading::kTooLong ? "this line is too long" : "this is neither HTTP nor text",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/access.h"
+#include "wire/address.h"
 
 namespace probing::server {
 
@@ -14,8 +15,9 @@ struct Connection;
 // What a conversation remembers.
 struct TextState {
   Right right = Right::kNone;
-  std::string peer;    // for logs
-  std::string target;  // chosen by `use`
+  std::string peer;           // for logs
+  std::string target;         // chosen by `use`
+  wire::Address served_at{};  // as Request::served_at
 };
 
 // The answer to one line, ending in a newline, or "" for none.

@@ -16,7 +16,10 @@ constexpr std::array kBacktrace{
     Column{"file", kString, "", "source file, or the library of a native frame"},
     Column{"lineno", kInt64, "", "the line that runs now; NULL in native frames without line numbers"},
     Column{"frame_type", kString, "", "Python or Native"},
-    Column{"locals", kString, "JSON", "local variables by name; NULL unless this column is asked for"},
+    Column{
+        "locals", kString, "JSON",
+        "arguments and local variables by name; NULL unless this column is asked for, and without the right "
+        "to eval"},
     Column{"tid", kInt64, "", "thread id of the kernel"},
 };
 
@@ -26,13 +29,17 @@ constexpr std::array kStacks{
     Column{"file", kString, "", "source file, or the library of a native frame"},
     Column{"lineno", kInt64, "", "the line that runs now; NULL in native frames without line numbers"},
     Column{"frame_type", kString, "", "Python or Native"},
-    Column{"locals", kString, "JSON", "local variables by name; NULL unless this column is asked for"},
+    Column{
+        "locals", kString, "JSON",
+        "arguments and local variables by name; NULL unless this column is asked for, and without the right "
+        "to eval"},
     Column{"tid", kInt64, "", "thread id of the kernel"},
     Column{"thread_name", kString, "", "name of the thread as Python or the kernel knows it"},
     Column{"has_gil", kBool, "", "whether the thread holds the interpreter lock"},
     Column{"state", kString, "", "state of the thread in the kernel: running, sleeping, disk, stopped"},
     Column{"wait_channel", kString, "", "what the thread waits for in the kernel; NULL when it runs"},
     Column{"task", kString, "", "name of the asyncio task that the thread runs"},
+    Column{"interpreter", kInt64, "", "id of the interpreter: 0 is the main one, others are subinterpreters"},
 };
 
 constexpr std::array kSamples{

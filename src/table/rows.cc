@@ -7,6 +7,9 @@
 namespace probing::table {
 namespace {
 
+// A cell that says nothing takes a byte on the way and forty here.
+constexpr std::uint64_t kMaxCells = 4'000'000;
+
 void PutNumber(std::string& out, const void* data, std::size_t size) {
   out.append(static_cast<const char*>(data), size);
 }
@@ -96,6 +99,8 @@ class RowsCursor : public Cursor {
     return count;
   }
 
+  std::string_view note() const override { return rows_->note(); }
+
  private:
   void Put(ColumnOut& out, std::size_t column, std::size_t row) {
     const Value& value = rows_->at(column, next_ + row);
@@ -137,7 +142,10 @@ class RowsSource : public Source {
       add(nullptr);
       return parts;
     }
-    for (const Target* target : request.targets) add(target);
+    const bool is_read_from_process = function_.table->origin == Origin::kOutside;
+    for (const Target* target : request.targets) {
+      if (target->pid > 0 || !is_read_from_process) add(target);
+    }
     return parts;
   }
 
@@ -160,6 +168,7 @@ std::string Rows::Encode() const {
   for (const auto& column : columns_) {
     for (const Value& value : column) EncodeValue(out, value);
   }
+  if (!note_.empty()) EncodeValue(out, Value(note_));
   return out;
 }
 
@@ -172,6 +181,7 @@ Result<Rows> Rows::Decode(std::string_view encoded) {
   for (Type& type : types) {
     if (!decoder.Bytes(&type, 1) || type > Type::kTimestamp) return damaged;
   }
+  if (!types.empty() && sizes[1] > kMaxCells / types.size()) return damaged;
   Rows rows(types);
   rows.count_ = sizes[1];
   for (std::size_t c = 0; c < types.size(); ++c) {
@@ -181,7 +191,10 @@ Result<Rows> Rows::Decode(std::string_view encoded) {
       if (!DecodeValue(decoder, types[c], value)) return damaged;
     }
   }
-  if (!decoder.done()) return damaged;
+  if (decoder.done()) return rows;
+  Value note;
+  if (!DecodeValue(decoder, Type::kString, note) || !decoder.done()) return damaged;
+  if (auto* text = std::get_if<std::string>(&note)) rows.note_ = std::move(*text);
   return rows;
 }
 

@@ -31,6 +31,10 @@ class Rows {
   // REQUIRES: one value for each column, each NULL or of the column's type.
   void Add(std::vector<Value> row);
 
+  // Why these are not all rows; "" when they are.
+  const std::string& note() const { return note_; }
+  void set_note(std::string note) { note_ = std::move(note); }
+
   std::string Encode() const;
   // What comes from another process is checked: a damaged text is an error.
   static Result<Rows> Decode(std::string_view encoded);
@@ -39,6 +43,7 @@ class Rows {
   std::vector<Type> types_;
   std::vector<std::vector<Value>> columns_;
   std::size_t count_ = 0;  // of rows without columns
+  std::string note_;
 };
 
 // Reads `rows`, which it shares with other cursors of the same query. Strings that are not UTF-8

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -26,10 +27,11 @@ inline constexpr std::size_t kBatchRows = 2048;
 // A process that rows are about. `ring_fds` are memory files with its stored tables: the probe's
 // own, and the one probingd writes about it.
 struct Target {
-  std::int64_t pid = 0;
+  std::int64_t pid = 0;  // negative: known by files only, there is no such process
   std::optional<std::int64_t> rank;
   std::string host;
-  bool selected = true;  // `python.x` reads selected targets only, `global.python.x` all
+  bool shows_locals = false;  // to the one who asks: they are for the right to eval
+  bool selected = true;       // `python.x` reads selected targets only, `global.python.x` all
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;  // shared by all parts that read them
 };
 
@@ -78,6 +80,9 @@ class Cursor {
   // Writes up to kBatchRows rows, one ColumnOut for each requested column, and returns how many;
   // 0 at the end. Long strings stay where they are until the next call or the cursor's end.
   virtual Result<std::size_t> Next(std::span<ColumnOut> columns) = 0;
+
+  // Why these are not all rows: the query says it. "" when they are.
+  virtual std::string_view note() const { return {}; }
 };
 
 struct Part {

@@ -81,8 +81,16 @@ constexpr std::array kCollectives{
     Column{"dtype", kString, "", "element type"},
     Column{"state", kString, "", "scheduled (it goes on behind the call), completed or failed"},
     Column{"wait_ms", kDouble, "ms", "time until it began"},
-    Column{"duration_ms", kDouble, "ms", "time from its beginning to its end"},
-    Column{"step", kInt64, "", "training step"},
+    Column{"duration_ms", kDouble, "ms", "time from its beginning to its end, where that is known"},
+    Column{"step", kInt64, "", "training step, where a call from Python was seen"},
+    Column{"p2p", kBool, "", "a send or receive between two ranks, which have numbers of their own"},
+    Column{"members", kString, "", "ranks of the group, as in [0, 1, 2, 3], where torch knows"},
+    Column{"description", kString, "", "what the job calls the group"},
+    Column{"sizes", kString, "", "shapes of its input, as in [[64, 128]]"},
+    Column{
+        "source", kString, "",
+        "flight_recorder: torch's own record, which is read when this table is asked for; NULL: a call from "
+        "Python was seen"},
 };
 
 constexpr std::array kCollectiveStarts{
@@ -92,6 +100,19 @@ constexpr std::array kCollectiveStarts{
     Column{"op", kString, "", "all_reduce, broadcast, …"},
     Column{"bytes", kInt64, "bytes", "size of the tensors"},
     Column{"step", kInt64, "", "training step"},
+    Column{"dtype", kString, "", "element type"},
+    Column{"p2p", kBool, "", "a send or receive between two ranks, which have numbers of their own"},
+    Column{"members", kString, "", "ranks of the group, as in [0, 1, 2, 3], where torch knows"},
+    Column{"source", kString, "", "as in python.collectives"},
+};
+
+constexpr std::array kProcessGroups{
+    kTime,
+    Column{"process_group", kString, "", "its name, as in python.collectives"},
+    Column{"description", kString, "", "what the job calls it"},
+    Column{"members", kString, "", "its ranks, as in [0, 1, 2, 3], where torch knows"},
+    Column{"enqueued", kInt64, "", "number of the last collective that this rank has entered"},
+    Column{"completed", kInt64, "", "number of the last one that is over on this rank"},
 };
 
 constexpr std::array kFlightRecorder{
@@ -164,6 +185,9 @@ constexpr std::array kTables{
     Table{"python.collective_starts", Kind::kStored, Origin::kProbe,
           "collective operations a rank has entered; one that python.collectives has not is under way",
           kCollectiveStarts},
+    Table{"python.process_groups", Kind::kStored, Origin::kProbe,
+          "groups of ranks and how far this rank has come in each, from torch's Flight Recorder",
+          kProcessGroups},
     Table{"python.flight_recorder", Kind::kLive, Origin::kProbe,
           "what torch itself remembers of its collectives, also of those that C++ starts", kFlightRecorder},
     Table{"python.tensor_census", Kind::kStored, Origin::kProbe,

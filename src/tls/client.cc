@@ -9,6 +9,7 @@
 #include <array>
 
 #include "tls/handle.h"
+#include "tls/identity.h"
 
 namespace probing::tls {
 
@@ -72,6 +73,8 @@ Result<Client> Client::Connect(ScopedFd socket, const std::string& host, const D
   state->context.reset(SSL_CTX_new(TLS_client_method()));
   if (state->context == nullptr) return OpenSslError("prepare TLS");
   SSL_CTX_set_min_proto_version(state->context.get(), TLS1_2_VERSION);
+  if (SSL_CTX_set_cipher_list(state->context.get(), kCiphers) != 1)
+    return OpenSslError("choose the ciphers of TLS");
   SSL_CTX_set_default_verify_paths(state->context.get());
   SSL_CTX_set_mode(state->context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // The outcome of the check is looked at below; a self-made certificate fails it.

@@ -10,6 +10,10 @@
 
 namespace probing::tls {
 
+// Of TLS 1.2, for servers and clients: suites that authenticate what they encrypt (AEAD), with forward
+// secrecy. TLS 1.3 has no others.
+inline constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
+
 struct Identity {
   std::string certificate_pem;  // with the chain above it, if there is one
   std::string key_pem;

@@ -1,15 +1,12 @@
 #include "unwind/capture.h"
 
-#include <sys/syscall.h>
-
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <string>
 
-#include "base/file.h"
-#include "process/interrupted_call.h"
+#include "process/blocked_call.h"
+#include "process/held_thread.h"
 #include "process/traced_thread.h"
 #include "process/urgent.h"
 
@@ -33,51 +30,6 @@ Result<void> CopyStack(const Memory& memory, const process::Maps& maps, Capture&
   return memory.Read({capture.stack_start}, capture.stack);
 }
 
-struct Resting {
-  std::int64_t call = -1;  // none: it was stopped, or waits for a page
-  std::array<std::uint64_t, 6> arguments{};
-  std::uint64_t rsp = 0;
-  std::uint64_t rip = 0;
-};
-
-bool TakeNumber(std::string_view& text, int base, auto& value) {
-  const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
-  std::string_view word = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  if (base == 16 && word.starts_with("0x")) word.remove_prefix(2);
-  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value, base);
-  return !word.empty() && error == std::errc() && stop == word.data() + word.size();
-}
-
-// "232 0x4 0x7f… (six arguments) rsp rip", "-1 rsp rip", or "running".
-Result<Resting> ParseSyscall(std::string_view text) {
-  Resting resting;
-  if (!TakeNumber(text, 10, resting.call)) return Runs();
-  if (resting.call >= 0) {
-    for (std::uint64_t& argument : resting.arguments) {
-      if (!TakeNumber(text, 16, argument)) return Runs();
-    }
-  }
-  if (!TakeNumber(text, 16, resting.rsp) || !TakeNumber(text, 16, resting.rip) || resting.rsp == 0)
-    return Runs();
-  return resting;
-}
-
-bool LosesTimeWhenHeld(const Resting& resting) {
-  if (resting.call != SYS_epoll_wait && resting.call != SYS_epoll_pwait) return false;
-  return static_cast<std::int32_t>(resting.arguments[3]) > 0;
-}
-
-// epoll_wait and others report EINTR for a mere stop: they are made again, unless a signal is
-// about to arrive that they should report.
-Result<void> RepairCall(const process::TracedThread& thread, user_regs_struct registers) {
-  if (!process::WasInterrupted(registers) || static_cast<std::int64_t>(registers.rax) != -EINTR) return {};
-  ASSIGN_OR_RETURN(const bool signal_comes, thread.HasDeliverableSignal());
-  if (signal_comes) return {};
-  process::RestartInterruptedCall(registers);
-  return thread.WriteRegisters(registers);
-}
-
 }  // namespace
 
 Registers FromKernel(const user_regs_struct& from) {
@@ -91,20 +43,16 @@ Registers FromKernel(const user_regs_struct& from) {
 
 Result<Capture> CaptureResting(pid_t pid, pid_t tid, const Memory& memory, const process::Maps& maps,
                                const WhileStill& while_still) {
-  const std::string folder = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/";
-  const auto before = ReadFile(folder + "schedstat");
-  if (!before.ok() || before->starts_with("0 0 0")) return Runs();  // a kernel that does not count
-  const auto text = ReadFile(folder + "syscall");
-  if (!text.ok()) return Runs();
-  ASSIGN_OR_RETURN(const Resting resting, ParseSyscall(*text));
+  const auto before = process::ReadTimesRun(pid, tid);
+  if (!before) return Runs();  // a kernel that does not count
+  ASSIGN_OR_RETURN(const process::BlockedCall call, process::ReadBlockedCall(pid, tid));
   Capture capture;
-  capture.registers.Set(kRsp, resting.rsp);
-  capture.registers.Set(kReturnAddress, resting.rip);
-  capture.loses_time_when_held = LosesTimeWhenHeld(resting);
+  capture.registers.Set(kRsp, call.stack_pointer);
+  capture.registers.Set(kReturnAddress, call.instruction_pointer);
+  capture.loses_time_when_held = call.number >= 0 && !process::SurvivesStop(pid, call);
   RETURN_IF_ERROR(CopyStack(memory, maps, capture));
   while_still();
-  const auto after = ReadFile(folder + "schedstat");
-  if (!after.ok() || *after != *before) return Runs();
+  if (process::ReadTimesRun(pid, tid) != before) return Runs();
   return capture;
 }
 
@@ -119,7 +67,7 @@ Result<Capture> CaptureHeld(pid_t tid, const Memory& memory, const process::Maps
   capture.registers = FromKernel(registers);
   const auto copied = CopyStack(memory, maps, capture);
   while_still();
-  RETURN_IF_ERROR(RepairCall(thread, registers));
+  RETURN_IF_ERROR(process::RepairInterruptedCall(thread, registers));
   RETURN_IF_ERROR(thread.Detach());
   capture.held_ns = MonotonicNs() - start_ns;
   if (!copied.ok()) return copied.error();

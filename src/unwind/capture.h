@@ -23,7 +23,7 @@ struct Capture {
   std::uint64_t stack_start = 0;
   std::vector<std::byte> stack;
   std::int64_t held_ns = 0;  // from when we learnt that it had stopped
-  // It waits in a call which would wait anew, with all of its time, after a stop: hands off.
+  // It waits in a call which may wait anew, with all of its time, after a stop: hands off.
   bool loses_time_when_held = false;
 };
 

@@ -81,4 +81,17 @@ std::string ShortName(const std::string& demangled) {
   return name.empty() ? demangled : name;
 }
 
+std::string FitName(const std::string& demangled, std::size_t columns) {
+  constexpr std::string_view kCut = "...";
+  if (columns == 0 || demangled.size() <= columns) return demangled;
+  const std::string name = ShortName(demangled);
+  if (name.size() <= columns) return name;
+  const std::size_t room = columns > kCut.size() ? columns - kCut.size() : 0;
+  const std::size_t scope = name.find("::", name.size() - room);
+  std::size_t start = scope != std::string::npos ? scope : name.size() - room;
+  // Not in the middle of a character.
+  while (start < name.size() && (static_cast<unsigned char>(name[start]) & 0xc0U) == 0x80) ++start;
+  return std::string(kCut) + name.substr(start);
+}
+
 }  // namespace probing::unwind

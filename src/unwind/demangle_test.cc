@@ -38,5 +38,17 @@ TEST(ShortName, WhatIsNoCxxStaysAsItIs) {
   EXPECT_EQ(ShortName("a<<<<<<"), "a<...>");
 }
 
+TEST(FitName, TheFunctionsOwnNameStays) {
+  const std::string kernel =
+      "void at::native::(anonymous namespace)::cpu_kernel_vec<false, float>(at::TensorIterator&, float)";
+  EXPECT_EQ(FitName(kernel, 0), kernel);
+  EXPECT_EQ(FitName(kernel, 200), kernel);
+  EXPECT_EQ(FitName(kernel, 40), "at::native::cpu_kernel_vec<...>");
+  EXPECT_EQ(FitName(kernel, 30), "...::cpu_kernel_vec<...>");
+  EXPECT_EQ(FitName(kernel, 12), "..._vec<...>");
+  EXPECT_EQ(FitName("a_plain_name_of_c_that_is_long", 14), "...hat_is_long");
+  EXPECT_EQ(FitName("caf\xc3\xa9s", 5), "...s");
+}
+
 }  // namespace
 }  // namespace probing::unwind

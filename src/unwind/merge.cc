@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "unwind/jit_code.h"
 #include "unwind/plumbing.h"
 
 namespace probing::unwind {
@@ -68,6 +69,8 @@ std::optional<Assignment> Assign(const NativeStack& native, const cpython::Threa
 
 bool IsShown(const NativeFrame& frame, PlumbingFrames plumbing) {
   if (plumbing == PlumbingFrames::kKept) return true;
+  // What surrounds a Python function with `-X perf`.
+  if (frame.function->module.empty() && IsPythonTrampoline(frame.function->name)) return false;
   return !IsEval(frame) && !IsPlumbing(frame.function->name);
 }
 

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdio>
 
+#include "unwind/byte_reader.h"
+#include "unwind/debug_files.h"
+
 namespace probing::unwind {
 namespace {
 
@@ -39,6 +42,48 @@ class BorrowedMemory final : public Memory {
   const Memory* memory_;
 };
 
+// All of them, from the file itself or, where it is stripped, from what its distribution keeps elsewhere;
+// what it exports, otherwise.
+Result<SymbolTable> LoadSymbols(const ElfFile& object, const std::string& path) {
+  if (object.Has(".symtab")) return SymbolTable::FromFile(object);
+  if (const auto debug_file = FindDebugFile(object, path); debug_file && debug_file->Has(".symtab"))
+    return SymbolTable::FromFile(*debug_file);
+  auto exported = SymbolTable::FromFile(object);
+  const auto debug_data = OpenDebugData(object);
+  if (!debug_data) return exported;
+  auto others = SymbolTable::FromFile(*debug_data);
+  if (!exported.ok()) return others;
+  if (others.ok()) exported->SetSecond(std::move(*others));
+  return exported;
+}
+
+Result<std::unique_ptr<DebugInfo>> LoadDebugInfo(const std::vector<std::string>& paths, const Memory& memory,
+                                                 std::uint64_t start) {
+  ASSIGN_OR_RETURN(const std::string page, FirstPage(memory, start));
+  ASSIGN_OR_RETURN(const MappedFile found, OpenMappedFile(paths, page));
+  if (found.file.Has(".debug_info")) return DebugInfo::Load(found.file);
+  if (const auto debug_file = FindDebugFile(found.file, found.path)) return DebugInfo::Load(*debug_file);
+  return Error{Code::kNotFound, "no debug information", ""};
+}
+
+// In .symtab: the name first, then who has it.
+std::optional<std::uint64_t> FindSymbolByName(const ElfFile& file, const std::string& name) {
+  const Elf64_Shdr* symbols = file.Find(".symtab");
+  if (symbols == nullptr || symbols->sh_link >= file.sections().size()) return std::nullopt;
+  const Elf64_Shdr& strings = file.sections()[symbols->sh_link];
+  const auto names = Section(file.memory(), strings.sh_offset, strings.sh_size).Read(0, strings.sh_size);
+  const auto table = Section(file.memory(), symbols->sh_offset, symbols->sh_size).Read(0, symbols->sh_size);
+  if (!names.ok() || !table.ok()) return std::nullopt;
+  const std::string_view text(reinterpret_cast<const char*>(names->data()), names->size());
+  const std::size_t found = text.find(name + '\0');
+  ByteReader reader(*table);
+  while (found != std::string_view::npos && !reader.AtEnd()) {
+    const auto symbol = reader.Take<Elf64_Sym>();
+    if (reader.ok() && symbol.st_name == found && symbol.st_shndx != SHN_UNDEF) return symbol.st_value;
+  }
+  return std::nullopt;
+}
+
 bool IsSamePlace(const Mapping& a, const Mapping& b) {
   return a.start == b.start && a.inode == b.inode && a.path == b.path;
 }
@@ -53,17 +98,23 @@ Result<std::shared_ptr<const SymbolTable>> SymbolStore::Load(const std::vector<s
   if (tables_.size() > kMaxUnusedTables)
     std::erase_if(tables_, [](const auto& entry) { return entry.second.use_count() == 1; });
   if (const auto known = tables_.find(page); known != tables_.end()) return known->second;
+  ASSIGN_OR_RETURN(const MappedFile found, OpenMappedFile(paths, page));
+  ASSIGN_OR_RETURN(SymbolTable table, LoadSymbols(found.file, found.path));
+  auto shared = std::make_shared<const SymbolTable>(std::move(table));
+  tables_.emplace(std::move(page), shared);
+  return shared;
+}
+
+Result<MappedFile> OpenMappedFile(const std::vector<std::string>& paths, std::string_view first_page) {
   for (const std::string& path : paths) {
     auto file = OpenFileAsMemory(path);
     if (!file.ok()) continue;
     const auto same_page = FirstPage(**file, 0);
-    if (!same_page.ok() || *same_page != page) continue;
-    ASSIGN_OR_RETURN(SymbolTable table, SymbolTable::FromFile(std::move(*file)));
-    auto shared = std::make_shared<const SymbolTable>(std::move(table));
-    tables_.emplace(std::move(page), shared);
-    return shared;
+    if (!same_page.ok() || *same_page != first_page) continue;
+    ASSIGN_OR_RETURN(ElfFile elf, ElfFile::Load(std::move(*file)));
+    return MappedFile{std::move(elf), path};
   }
-  return Error{Code::kNotFound, first_part.path + " is not there any more", ""};
+  return Error{Code::kNotFound, "the mapped file is not there any more", ""};
 }
 
 FindFile FilesOfProcess(pid_t pid) {
@@ -102,13 +153,36 @@ std::optional<Symbol> Module::FindSymbol(std::uint64_t pc, const FindFile& find_
     if (table.ok()) {
       symbols_ = std::move(*table);
     } else {
-      auto loaded = SymbolTable::FromImage(std::make_unique<BorrowedMemory>(memory), **image);
+      auto loaded = SymbolTable::FromImage(std::make_shared<BorrowedMemory>(memory), **image);
       symbols_ = std::make_shared<const SymbolTable>(loaded.ok() ? std::move(*loaded) : SymbolTable());
     }
   }
   auto symbol = symbols_->Find(pc - (*image)->bias());
   if (symbol) symbol->start += (*image)->bias();
   return symbol;
+}
+
+std::vector<SourcePlace> Module::FindLines(std::uint64_t pc, const FindFile& find_file,
+                                           const Memory& memory) {
+  const auto image = Image(memory);
+  if (!image.ok()) return {};
+  if (!debug_info_) debug_info_.emplace(LoadDebugInfo(find_file(first_part_), memory, first_part_.start));
+  return debug_info_->ok() ? (**debug_info_)->Find(pc - (*image)->bias()) : std::vector<SourcePlace>{};
+}
+
+std::optional<std::uint64_t> Module::FindData(const std::string& name, const FindFile& find_file,
+                                              const Memory& memory) {
+  const auto image = Image(memory);
+  if (!image.ok()) return std::nullopt;
+  if (const auto exported = (*image)->FindSymbol(name); exported.ok()) return exported->address;
+  // All names of all libraries are 100 MB in a process with PyTorch.
+  if (name_.find("llvm") == std::string::npos && name_.find("LLVM") == std::string::npos) return std::nullopt;
+  const auto page = FirstPage(memory, first_part_.start);
+  if (!page.ok()) return std::nullopt;
+  const auto found = OpenMappedFile(find_file(first_part_), *page);
+  if (!found.ok()) return std::nullopt;
+  const auto value = FindSymbolByName(found->file, name);
+  return value ? std::optional(*value + (*image)->bias()) : std::nullopt;
 }
 
 void Modules::Update(process::Maps maps) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "process/maps.h"
+#include "unwind/debug_info.h"
 #include "unwind/symbol_table.h"
 #include "unwind/unwind_table.h"
 
@@ -35,6 +36,14 @@ class SymbolStore {
   std::unordered_map<std::string, std::shared_ptr<const SymbolTable>> tables_;
 };
 
+// A mapped file that was found again.
+struct MappedFile {
+  ElfFile file;
+  std::string path;  // as seen from here
+};
+// The first of `paths` that is the mapped file: its first page is the same. kNotFound: none is.
+Result<MappedFile> OpenMappedFile(const std::vector<std::string>& paths, std::string_view first_page);
+
 // Paths at which a mapped file may be, the likeliest first.
 using FindFile = std::function<std::vector<std::string>(const process::Mapping& first_part)>;
 
@@ -53,6 +62,12 @@ class Module {
   // Lifetime: `memory` must outlive this.
   std::optional<Symbol> FindSymbol(std::uint64_t pc, const FindFile& find_file, const process::Memory& memory,
                                    SymbolStore& store);
+  // Files and lines at `pc`, see NativeFrame::places.
+  std::vector<SourcePlace> FindLines(std::uint64_t pc, const FindFile& find_file,
+                                     const process::Memory& memory);
+  // A variable, by its name. Of libraries with a JIT in them (LLVM) also one that they do not export.
+  std::optional<std::uint64_t> FindData(const std::string& name, const FindFile& find_file,
+                                        const process::Memory& memory);
 
  private:
   friend class Modules;
@@ -65,6 +80,7 @@ class Module {
   std::optional<Result<process::ElfImage>> image_;
   std::optional<Result<UnwindTable>> unwind_table_;
   std::shared_ptr<const SymbolTable> symbols_;  // shared with the store
+  std::optional<Result<std::unique_ptr<DebugInfo>>> debug_info_;
 };
 
 class Modules {
@@ -79,6 +95,7 @@ class Modules {
   std::optional<Code> FindCode(std::uint64_t pc);
 
   const process::Maps& maps() const { return maps_; }
+  const std::vector<std::unique_ptr<Module>>& all() const { return modules_; }
 
  private:
   struct Part {

@@ -47,6 +47,7 @@ constexpr auto kPlumbing = std::to_array<std::string_view>({
     "PyEval_*",
     "_PyEval_*",
     "gen_send_ex*",
+    "py_trampoline_evaluator*",
     // From the start of the program, or of a thread.
     "PyRun_*",
     "_PyRun_*",

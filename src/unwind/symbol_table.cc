@@ -1,14 +1,7 @@
 #include "unwind/symbol_table.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <limits>
-
-#include "base/scoped_fd.h"
 
 namespace probing::unwind {
 namespace {
@@ -26,26 +19,6 @@ Error Malformed(const char* what) {
   return {Code::kFailed, std::string("malformed symbol table: ") + what, ""};
 }
 Error NoTable() { return {Code::kNotFound, "no symbol table", ""}; }
-
-class FileMemory final : public Memory {
- public:
-  explicit FileMemory(ScopedFd fd) : fd_(std::move(fd)) {}
-
-  Result<void> Read(RemoteAddress from, std::span<std::byte> out) const override {
-    while (!out.empty()) {
-      if (from.address > std::numeric_limits<off_t>::max()) return Malformed("offset");
-      const ssize_t n = pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(from.address));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return ErrnoError("read an object file", n < 0 ? errno : ENODATA);
-      out = out.subspan(static_cast<std::size_t>(n));
-      from = from + static_cast<std::uint64_t>(n);
-    }
-    return {};
-  }
-
- private:
-  ScopedFd fd_;
-};
 
 bool IsCode(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   return std::any_of(segments.begin(), segments.end(), [&](const Elf64_Phdr& segment) {
@@ -90,25 +63,8 @@ Result<std::uint64_t> CountSymbols(const Memory& memory, RemoteAddress gnu_hash,
 
 }  // namespace
 
-Result<std::unique_ptr<const Memory>> OpenFileAsMemory(const std::string& path) {
-  ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return ErrnoError("open " + path);
-  struct stat status{};
-  if (fstat(fd.get(), &status) != 0) return ErrnoError("look at " + path);
-  if (!S_ISREG(status.st_mode)) return Error{Code::kFailed, path + " is not a file", ""};
-  return std::unique_ptr<const Memory>(std::make_unique<FileMemory>(std::move(fd)));
-}
-
-Result<SymbolTable> SymbolTable::FromFile(std::unique_ptr<const Memory> file) {
-  ASSIGN_OR_RETURN(const Elf64_Ehdr header, file->ReadValue(process::RemotePtr<Elf64_Ehdr>{0}));
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_shentsize != sizeof(Elf64_Shdr) || header.e_phentsize != sizeof(Elf64_Phdr)) {
-    return Malformed("no ELF file");
-  }
-  std::vector<Elf64_Phdr> segments(header.e_phnum);
-  RETURN_IF_ERROR(file->Read({header.e_phoff}, std::as_writable_bytes(std::span(segments))));
-  std::vector<Elf64_Shdr> sections(header.e_shnum);
-  RETURN_IF_ERROR(file->Read({header.e_shoff}, std::as_writable_bytes(std::span(sections))));
+Result<SymbolTable> SymbolTable::FromFile(const ElfFile& file) {
+  const std::vector<Elf64_Shdr>& sections = file.sections();
   const Elf64_Shdr* found = nullptr;
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type == SHT_SYMTAB) found = &section;
@@ -119,10 +75,10 @@ Result<SymbolTable> SymbolTable::FromFile(std::unique_ptr<const Memory> file) {
   const Elf64_Shdr& strings = sections[found->sh_link];
   const Source source{
       {found->sh_offset}, found->sh_size / sizeof(Elf64_Sym), {strings.sh_offset}, strings.sh_size};
-  return Load(std::move(file), source, segments);
+  return Load(file.memory(), source, file.segments());
 }
 
-Result<SymbolTable> SymbolTable::FromImage(std::unique_ptr<const Memory> memory,
+Result<SymbolTable> SymbolTable::FromImage(std::shared_ptr<const Memory> memory,
                                            const process::ElfImage& image) {
   const auto& tables = image.tables();
   if (!tables.symbols || !tables.strings) return NoTable();
@@ -132,7 +88,7 @@ Result<SymbolTable> SymbolTable::FromImage(std::unique_ptr<const Memory> memory,
   return Load(std::move(memory), source, image.segments());
 }
 
-Result<SymbolTable> SymbolTable::Load(std::unique_ptr<const Memory> memory, const Source& source,
+Result<SymbolTable> SymbolTable::Load(std::shared_ptr<const Memory> memory, const Source& source,
                                       const std::vector<Elf64_Phdr>& segments) {
   if (source.count > kMaxSymbols) return Malformed("count");
   SymbolTable table;
@@ -170,7 +126,7 @@ std::optional<Symbol> SymbolTable::Find(std::uint64_t address) const {
     if (next->size == 0 && label == nullptr && i == 0) label = &*next;
   }
   if (found == nullptr) found = label;
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr) return second_ != nullptr ? second_->Find(address) : std::nullopt;
   Symbol best{"", found->start};
   for (const Entry* alias = found;; --alias) {
     if (alias->start != found->start) break;

@@ -12,6 +12,7 @@
 
 #include "process/elf_image.h"
 #include "process/memory.h"
+#include "unwind/elf_file.h"
 
 namespace probing::unwind {
 
@@ -25,12 +26,15 @@ class SymbolTable {
   // Empty: finds nothing.
   SymbolTable() = default;
 
-  // From an ELF file, read with pread: a file that shrinks meanwhile gives errors, not SIGBUS.
-  static Result<SymbolTable> FromFile(std::unique_ptr<const process::Memory> file);
+  // kNotFound: the file has none.
+  static Result<SymbolTable> FromFile(const ElfFile& file);
 
   // .dynsym of a loaded image: the vDSO, or a file that is not there any more.
-  static Result<SymbolTable> FromImage(std::unique_ptr<const process::Memory> memory,
+  static Result<SymbolTable> FromImage(std::shared_ptr<const process::Memory> memory,
                                        const process::ElfImage& image);
+
+  // Asked for what this one does not know.
+  void SetSecond(SymbolTable second) { second_ = std::make_unique<const SymbolTable>(std::move(second)); }
 
   // The function that `address` (without the bias) is in. Nothing when it is in none: a function
   // without a name is better than one with its neighbour's.
@@ -51,16 +55,14 @@ class SymbolTable {
     std::uint64_t strings_bytes = 0;
   };
 
-  static Result<SymbolTable> Load(std::unique_ptr<const process::Memory> memory, const Source& source,
+  static Result<SymbolTable> Load(std::shared_ptr<const process::Memory> memory, const Source& source,
                                   const std::vector<Elf64_Phdr>& segments);
   std::string ReadName(const Entry& entry) const;
 
-  std::vector<Entry> entries_;  // by start
-  std::unique_ptr<const process::Memory> memory_;
+  std::vector<Entry> entries_;                     // by start
+  std::shared_ptr<const process::Memory> memory_;  // shared with whoever has the file open
   Source source_;
+  std::unique_ptr<const SymbolTable> second_;
 };
-
-// A regular file as Memory: addresses are offsets.
-Result<std::unique_ptr<const process::Memory>> OpenFileAsMemory(const std::string& path);
 
 }  // namespace probing::unwind

@@ -106,7 +106,8 @@ NativeStack Unwinder::WalkStack(const Capture& capture, const ReadOptions& optio
   NativeStack stack;
   stack.held_ns = capture.held_ns;
   while (true) {
-    stack.frames.push_back({walk.pc(), walk.registers.Get(kRsp), FindFunction(walk.place())});
+    stack.frames.push_back(
+        {walk.pc(), walk.registers.Get(kRsp), FindFunction(walk.place()), walk.interrupted, {}});
     if (stack.frames.size() >= options.max_depth) {
       stack.end = StackEnd::kTooDeep;
       return stack;
@@ -163,6 +164,14 @@ Result<Registers> Unwinder::StepByGuess(const Row* prologue, const Walk& walk) {
   return check(StepByFramePointer(walk.registers, *walk.memory));
 }
 
+void Unwinder::AddLines(NativeStack& stack) {
+  for (NativeFrame& frame : stack.frames) {
+    const auto code = modules_.FindCode(frame.place());
+    if (code && code->module != nullptr)
+      frame.places = code->module->FindLines(frame.place(), find_file_, *memory_);
+  }
+}
+
 std::optional<Row> Unwinder::GuessRow(std::uint64_t pc) {
   const auto function = FindFunction(pc);
   if (function->name.empty() || pc < function->start) return std::nullopt;
@@ -180,9 +189,20 @@ const Row* Unwinder::FindRow(std::uint64_t pc) {
     if (code && code->module != nullptr) {
       auto row = code->module->FindRow(pc, *memory_);
       entry->second = row.ok() ? std::optional(std::move(*row)) : GuessRow(pc);
+    } else if (code && FindJitSymbol(pc)) {
+      auto row = jit_code_.FindRow(pc, *memory_);
+      entry->second = row.ok() ? std::optional(std::move(*row)) : GuessRow(pc);
     }
   }
   return entry->second ? &*entry->second : nullptr;
+}
+
+std::optional<Symbol> Unwinder::FindJitSymbol(std::uint64_t pc) {
+  if (auto known = jit_code_.FindSymbol(pc)) return known;
+  if (MonotonicNs() - jit_read_ns_ < kRefreshIntervalNs) return std::nullopt;
+  jit_code_.Update(pid_, modules_, find_file_, *memory_);
+  jit_read_ns_ = MonotonicNs();
+  return jit_code_.FindSymbol(pc);
 }
 
 std::shared_ptr<const Function> Unwinder::FindFunction(std::uint64_t pc) {
@@ -201,6 +221,12 @@ std::shared_ptr<const Function> Unwinder::FindFunction(std::uint64_t pc) {
         same = std::make_shared<const Function>(std::move(function));
       }
       return known = same;
+    }
+  }
+  if (code && code->module == nullptr) {
+    if (const auto symbol = FindJitSymbol(pc)) {
+      function.start = symbol->start;
+      function.name = Demangle(symbol->name);
     }
   }
   return known = std::make_shared<const Function>(std::move(function));

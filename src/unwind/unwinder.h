@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "unwind/capture.h"
+#include "unwind/jit_code.h"
 #include "unwind/modules.h"
 #include "unwind/native_stack.h"
 
@@ -44,6 +45,10 @@ class Unwinder {
   // A thread that had these registers.
   NativeStack ReadDead(const Registers& registers, const ReadOptions& options);
 
+  // Fills NativeFrame::places, from the debug information of files, or from debug files beside them. Nothing
+  // is read from the thread: it may have gone on.
+  void AddLines(NativeStack& stack);
+
  private:
   Unwinder(pid_t pid, std::unique_ptr<const process::Memory> memory, FindFile find_file, SymbolStore& symbols)
       : pid_(pid), memory_(std::move(memory)), find_file_(std::move(find_file)), symbols_(&symbols) {}
@@ -59,12 +64,16 @@ class Unwinder {
   // Null when nothing is known about `pc`.
   const Row* FindRow(std::uint64_t pc);
   std::shared_ptr<const Function> FindFunction(std::uint64_t pc);
+  // Nothing when no JIT says anything about `pc`.
+  std::optional<Symbol> FindJitSymbol(std::uint64_t pc);
 
   pid_t pid_;                                      // 0 of a dead one
   std::unique_ptr<const process::Memory> memory_;  // on the heap: tables point to it
   FindFile find_file_;
   SymbolStore* symbols_;
   Modules modules_;
+  JitCode jit_code_;
+  std::int64_t jit_read_ns_ = 0;
   std::int64_t refreshed_ns_ = 0;
   bool saw_unknown_code_ = false;
   std::unordered_map<std::uint64_t, std::optional<Row>> rows_;                    // by pc

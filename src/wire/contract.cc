@@ -18,6 +18,7 @@ constexpr std::array kCodes{
     CodeRow{Code::kNotFound, "not_found", 404},
     CodeRow{Code::kTimeout, "timeout", 504},
     CodeRow{Code::kPartial, "partial", 206},
+    CodeRow{Code::kMistake, "failed", 400},  // for clients the command failed, as it did
 };
 
 const CodeRow& RowOf(Code code) {

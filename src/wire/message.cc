@@ -102,7 +102,7 @@ Result<std::optional<Message>> Decoder::Next() {
   std::string_view in = buffer_;
   std::uint32_t length = 0;
   if (!Take(in, length)) return std::optional<Message>();
-  if (length > kMaxFrameBytes || length < sizeof(std::uint32_t)) {
+  if (length > max_frame_bytes_ || length < sizeof(std::uint32_t)) {
     return Error{Code::kFailed, "control protocol: a frame of " + std::to_string(length) + " bytes", ""};
   }
   if (in.size() < length) return std::optional<Message>();
@@ -112,6 +112,8 @@ Result<std::optional<Message>> Decoder::Next() {
   while (!body.empty()) {
     std::uint16_t key_size = 0;
     std::uint32_t value_size = 0;
+    if (message.fields_.size() == kMaxFields)
+      return Error{Code::kFailed, "control protocol: a message of too many fields", ""};
     auto& [key, value] = message.fields_.emplace_back();
     if (!Take(body, key_size) || !Take(body, value_size) || !TakeBytes(body, key_size, key) ||
         !TakeBytes(body, value_size, value)) {
@@ -122,9 +124,6 @@ Result<std::optional<Message>> Decoder::Next() {
   return std::optional<Message>(std::move(message));
 }
 
-namespace {
-
-// recv(2) that keeps the last descriptor that came along; earlier ones are closed.
 ssize_t ReceiveWithFd(int socket_fd, char* buffer, std::size_t size, ScopedFd& received) {
   iovec bytes{buffer, size};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
@@ -137,12 +136,18 @@ ssize_t ReceiveWithFd(int socket_fd, char* buffer, std::size_t size, ScopedFd& r
   if (got <= 0) return got;
   for (cmsghdr* entry = CMSG_FIRSTHDR(&header); entry != nullptr; entry = CMSG_NXTHDR(&header, entry)) {
     if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(entry), sizeof(fd));
-    received.Reset(fd);
+    // Room for one is, by its alignment, room for two: the sender decides how many come.
+    const std::size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(entry) + i * sizeof(fd), sizeof(fd));
+      received.Reset(fd);
+    }
   }
   return got;
 }
+
+namespace {
 
 Result<Message> CallAndReceive(int socket_fd, const Message& request, std::int64_t timeout_ms,
                                ScopedFd& received) {

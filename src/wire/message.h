@@ -23,6 +23,9 @@
 namespace probing::wire {
 
 inline constexpr std::uint32_t kMaxFrameBytes = 64U << 20;
+// What a target says about itself unasked, on the connection that stays open, is short.
+inline constexpr std::uint32_t kMaxShortFrameBytes = 64U << 10;
+inline constexpr std::size_t kMaxFields = 4096;  // of one message; an empty field takes 6 bytes on the wire
 
 class Message {
  public:
@@ -60,11 +63,13 @@ class Message {
 // lies about its sizes is an error, after which the connection has to be dropped.
 class Decoder {
  public:
+  explicit Decoder(std::uint32_t max_frame_bytes = kMaxFrameBytes) : max_frame_bytes_(max_frame_bytes) {}
   void Append(std::string_view bytes) { buffer_ += bytes; }
   // nullopt: more bytes are needed.
   Result<std::optional<Message>> Next();
 
  private:
+  std::uint32_t max_frame_bytes_;
   std::string buffer_;
 };
 
@@ -75,6 +80,9 @@ Result<Message> Call(int socket_fd, const Message& request, std::int64_t timeout
 // and stays usable when the target has died. A failure the probe reports is the Error.
 // REQUIRES: nobody else reads from the socket.
 Result<ScopedFd> CallForFd(int socket_fd, const Message& request, std::int64_t timeout_ms);
+
+// recv(2) without waiting. Keeps the last descriptor that came along and closes all others.
+ssize_t ReceiveWithFd(int socket_fd, char* buffer, std::size_t size, ScopedFd& received);
 
 // Sends as much of `bytes` as the socket takes, with a descriptor attached to the first of them.
 // As send(2): the number of bytes, or −1 and errno.

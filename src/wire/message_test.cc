@@ -1,10 +1,13 @@
 #include "wire/message.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <thread>
 
 #include "base/scoped_fd.h"
@@ -128,6 +131,54 @@ TEST(CallForFd, ReportsWhatTheProbeSaysAndAMissingDescriptor) {
   forgetting.join();
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("descriptor"), std::string::npos);
+}
+
+// Sends `frame` with two descriptors in one control message.
+void SendWithTwoFds(int socket, std::string_view frame, int first, int second) {
+  const std::array<int, 2> fds{first, second};
+  iovec data{const_cast<char*>(frame.data()), frame.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  cmsghdr* entry = CMSG_FIRSTHDR(&header);
+  entry->cmsg_level = SOL_SOCKET;
+  entry->cmsg_type = SCM_RIGHTS;
+  entry->cmsg_len = CMSG_LEN(sizeof(fds));
+  std::memcpy(CMSG_DATA(entry), fds.data(), sizeof(fds));
+  ASSERT_GT(sendmsg(socket, &header, 0), 0);
+}
+
+TEST(ReceiveWithFd, ClosesAllButTheLastOfSeveral) {
+  auto [here, there] = SocketPair();
+  std::array<int, 2> first{};
+  std::array<int, 2> second{};
+  ASSERT_EQ(pipe(first.data()), 0);
+  ASSERT_EQ(pipe(second.data()), 0);
+  const ScopedFd first_read(first[0]);
+  const ScopedFd second_read(second[0]);
+  SendWithTwoFds(there.get(), "x", first[1], second[1]);
+  close(first[1]);
+  close(second[1]);
+  ScopedFd received;
+  char byte = 0;
+  ASSERT_EQ(ReceiveWithFd(here.get(), &byte, 1, received), 1);
+  EXPECT_TRUE(received.valid());
+  fcntl(first_read.get(), F_SETFL, O_NONBLOCK);
+  EXPECT_EQ(read(first_read.get(), &byte, 1), 0) << "no writer of the first is left";
+}
+
+TEST(Decoder, RefusesFramesAndFieldsBeyondItsLimits) {
+  Decoder decoder(kMaxShortFrameBytes);
+  decoder.Append(Message(1).Set("x", std::string(kMaxShortFrameBytes, 'x')).Encode());
+  EXPECT_FALSE(decoder.Next().ok());
+  Message many(1);
+  for (std::size_t i = 0; i <= kMaxFields; ++i) many.Set("", "");
+  Decoder other;
+  other.Append(many.Encode());
+  EXPECT_FALSE(other.Next().ok());
 }
 
 TEST(Call, ClosesADescriptorThatNobodyAskedFor) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "process/status.h"
 
@@ -17,7 +18,7 @@ namespace probing::wire {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr timeval kConnectTimeout{2, 0};  // a stopped target with a full backlog must not hold us
+constexpr std::int64_t kBacklogLookUs = 1000;  // between two tries
 
 ScopedFd MakeSocket() { return ScopedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
@@ -31,23 +32,35 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-// Connects and tells nothing about who listens. 0 or an errno.
-int Dial(const std::string& path, int fd) {
+// Connects and tells nothing about who listens. 0 or an errno; EAGAIN when the backlog stays full.
+int Dial(const std::string& path, int fd, const Deadline& deadline) {
   const Result<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return ENAMETOOLONG;
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kConnectTimeout, sizeof(kConnectTimeout));
+  // A blocking connect() waits for room in the backlog, which the listener may never make.
+  const int flags = fcntl(fd, F_GETFL);
+  fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  int error = 0;
   while (connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    if (errno != EINTR) return errno;
+    error = errno;
+    if (error == EINTR) continue;
+    if (error != EAGAIN || deadline.passed()) break;
+    SleepUs(kBacklogLookUs);
+    error = 0;
   }
-  return 0;
+  fcntl(fd, F_SETFL, flags);
+  return error == EINTR ? 0 : error;
+}
+
+bool IsOwnDirectory(const std::string& path) {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+         (info.st_mode & 077) == 0;
 }
 
 // Makes the directory if needed, and refuses it when anyone else could have a hand in it.
 Result<void> PrepareDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError("create " + path);
-  struct stat info{};
-  if (lstat(path.c_str(), &info) != 0) return ErrnoError("look at " + path);
-  if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077) != 0) {
+  if (!IsOwnDirectory(path)) {
     return Error{Code::kPermission, path + " exists and is not a directory of this user alone (0700)",
                  "remove it, or ask its owner to"};
   }
@@ -57,7 +70,7 @@ Result<void> PrepareDirectory(const std::string& path) {
 // Whether somebody answers there. Asked with the very socket that is to listen: inside a target
 // a second one could be inherited by a child the job forks at this moment.
 bool SomebodyListens(const std::string& path, int fd) {
-  if (Dial(path, fd) != 0) return false;
+  if (Dial(path, fd, Deadline::AfterMs(kConnectTimeoutMs)) != 0) return false;
   const ScopedFd fresh = MakeSocket();  // the old one is connected for good
   dup3(fresh.get(), fd, O_CLOEXEC);
   return true;
@@ -115,6 +128,12 @@ std::vector<std::string> RuntimeDirectories(uid_t uid, const std::string& root) 
   return directories;
 }
 
+std::vector<std::string> OwnRuntimeDirectories() {
+  std::vector<std::string> own = RuntimeDirectories(geteuid());
+  std::erase_if(own, [](const std::string& directory) { return !IsOwnDirectory(directory); });
+  return own;
+}
+
 Result<std::string> PrepareRuntimeDirectory() {
   Error last;
   for (const std::string& directory : RuntimeDirectories(geteuid())) {
@@ -141,10 +160,12 @@ Result<Listener> Listen(const std::string& name, ScopedFd&& socket) {
   return last;
 }
 
-Result<ScopedFd> Connect(const std::string& path, uid_t owner) {
+Result<ScopedFd> Connect(const std::string& path, uid_t owner, std::int64_t timeout_ms) {
   ScopedFd fd = MakeSocket();
   if (!fd.valid()) return ErrnoError("create a unix socket");
-  if (const int error = Dial(path, fd.get()); error != 0) return ErrnoError("connect to " + path, error);
+  const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  if (const int error = Dial(path, fd.get(), deadline); error != 0)
+    return ErrnoError("connect to " + path, error);
   ASSIGN_OR_RETURN(const Peer peer, PeerOf(fd.get()));
   if (peer.uid != owner && peer.uid != 0) {
     return Error{
@@ -155,11 +176,11 @@ Result<ScopedFd> Connect(const std::string& path, uid_t owner) {
   return fd;
 }
 
-Result<ScopedFd> ConnectToProbe(pid_t pid) {
+Result<ScopedFd> ConnectToProbe(pid_t pid, std::int64_t timeout_ms) {
   const std::string pid_text = std::to_string(pid);
   const Result<process::Status> status = process::ReadStatus(pid);
   if (!status.ok()) {
-    for (const std::string& directory : RuntimeDirectories(geteuid())) {
+    for (const std::string& directory : OwnRuntimeDirectories()) {
       RemoveIfStale(directory + "/" + pid_text + ".sock");
     }
     return status.error();
@@ -168,12 +189,17 @@ Result<ScopedFd> ConnectToProbe(pid_t pid) {
   const uid_t own_uid = OwnUid(pid, status->effective_uid);
   Error error{Code::kNotFound, "process " + pid_text + " has no probe",
               "run `probing -t " + pid_text + " inject` first"};
+  const Deadline deadline = Deadline::AfterMs(timeout_ms);
   // Our own root first: /proc/PID/root needs more rights. A namesake from another pid
   // namespace may be found there, hence the check of the peer's pid.
   for (const std::string& root : {std::string(), "/proc/" + pid_text + "/root"}) {
     for (const std::string& directory : RuntimeDirectories(own_uid, root)) {
       ScopedFd fd = MakeSocket();
-      const int dialled = Dial(directory + "/" + name, fd.get());
+      const int dialled = Dial(directory + "/" + name, fd.get(), deadline);
+      if (dialled == EAGAIN) {
+        error = Error{Code::kTimeout, "the probe of process " + pid_text + " takes no more connections",
+                      "is the process stopped? `probing doctor " + pid_text + "` tells"};
+      }
       if (dialled == EACCES) {
         error = ErrnoError("cannot tell whether process " + pid_text + " has a probe", dialled);
         error.hint = "run this as the user of process " + pid_text + " or as root";
@@ -188,7 +214,7 @@ Result<ScopedFd> ConnectToProbe(pid_t pid) {
 
 void RemoveIfStale(const std::string& path) {
   const ScopedFd fd = MakeSocket();
-  if (Dial(path, fd.get()) == ECONNREFUSED) unlink(path.c_str());
+  if (Dial(path, fd.get(), Deadline::AfterMs(0)) == ECONNREFUSED) unlink(path.c_str());
 }
 
 Result<Peer> PeerOf(int socket_fd) {

@@ -34,12 +34,19 @@ struct Listener {
 ScopedFd MakeListenerSocket();
 Result<Listener> Listen(const std::string& name, ScopedFd&& socket = MakeListenerSocket());
 
+// Those of the candidates that exist and are this user's alone: no other user can have put anything there.
+std::vector<std::string> OwnRuntimeDirectories();
+
+// How long a full backlog is waited for: a stopped target, or one that wants to hold up its visitors.
+inline constexpr std::int64_t kConnectTimeoutMs = 2000;
+
 // Connects to a socket, and checks with SO_PEERCRED that its listener runs as `owner` (or root).
-Result<ScopedFd> Connect(const std::string& path, uid_t owner);
+Result<ScopedFd> Connect(const std::string& path, uid_t owner, std::int64_t timeout_ms = kConnectTimeoutMs);
 
 // Connects to the probe inside process `pid`. Verifies that the peer is that very process.
-// kNotFound: it has no probe. A stale socket of a dead process is removed.
-Result<ScopedFd> ConnectToProbe(pid_t pid);
+// kNotFound: it has no probe. A stale socket of a dead process is removed. With a time-out of 0 it never
+// waits.
+Result<ScopedFd> ConnectToProbe(pid_t pid, std::int64_t timeout_ms = kConnectTimeoutMs);
 
 // Removes the socket of a process that is gone; does nothing while anybody listens on it.
 void RemoveIfStale(const std::string& path);

@@ -26,6 +26,8 @@ constexpr std::array kSettings{
             "how long one eval may take unless the caller says otherwise"},
     Setting{"probing.eval.max_output", kProbe, kBytes, "1048576", 0, 16 << 20, "",
             "how much captured output of one eval is kept"},
+    Setting{"probing.eval.step_hold", kProbe, kSeconds, "1", 0.001, 60, "",
+            "how long `eval --at step` may hold the job's thread at the end of a step"},
     Setting{
         "probing.debug.max_pause", kProbe, kSeconds, "600", 0, 86400 * 365, "",
         "a thread held by a debugger goes on after this long; 0 holds it as long as the debugger is there"},

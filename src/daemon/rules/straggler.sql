@@ -1,39 +1,95 @@
 -- class: straggler
--- about: One rank needs longer than the others, which wait for it.
--- In a synchronous job all steps take the same time, so durations tell nothing. What a rank does by
--- itself is its step without the time in collectives: the culprit waits least and computes most.
+-- about: One rank arrives at the collectives later than the others, which wait for it.
+-- In a synchronous job all steps take the same time, so durations tell nothing. At each collective the last
+-- rank to arrive has kept all others waiting, since the last but one came. The rank that does so again and again,
+-- for a tenth of the time, is the straggler; what it did meanwhile is in its samples. One long pause, as of a
+-- rank that validates alone, counts as five usual ones. A job that has just begun, or whose collectives have
+-- stopped, has none. A rank that comes late because it got out of the collective before so late is no culprit
+-- (a slow network does that): it is inside of one meanwhile, and it waits as long as the others.
 WITH member AS (
   SELECT host, pid, rank, job FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended'
 ),
+clock AS (
+  SELECT host, any_value(clock_offset_ms) AS offset_ms, any_value(clock_error_ms) AS error_ms
+  FROM cluster.nodes GROUP BY host
+),
+arrived AS (
+  SELECT host, pid, rank, job, process_group, seq, min(timestamp_ns) AS there_ns,
+         min(timestamp_ns) - (coalesce(any_value(offset_ms), 0) * 1e6)::BIGINT AS here_ns,
+         any_value(coalesce(error_ms, 0)) AS error_ms
+  FROM global.python.collective_starts JOIN member USING (host, pid, rank) LEFT JOIN clock USING (host)
+  WHERE timestamp > now() - to_seconds({patience} * 6) AND NOT coalesce(p2p, false)
+  GROUP BY host, pid, rank, job, process_group, seq
+),
+ordered AS (
+  SELECT *, here_ns - lag(here_ns) OVER same AS after_ns, row_number() OVER same AS place,
+         count(*) OVER (PARTITION BY job, process_group, seq) AS ranks
+  FROM arrived WINDOW same AS (PARTITION BY job, process_group, seq ORDER BY here_ns)
+),
+late AS (
+  SELECT job, host, pid, rank, process_group, seq, here_ns, there_ns, after_ns / 1e6 AS late_ms
+  FROM ordered WHERE place = ranks AND ranks > 1 AND after_ns / 1e6 > greatest(1, 2 * error_ms)
+),
+usual AS (
+  SELECT job, host, pid, rank, count(*) AS times, median(late_ms) AS late_ms
+  FROM late GROUP BY job, host, pid, rank
+),
+blamed AS (
+  SELECT l.job, l.host, l.pid, l.rank, u.times, u.late_ms, sum(least(l.late_ms, 5 * u.late_ms)) AS total_ms
+  FROM late AS l JOIN usual AS u USING (job, host, pid, rank) GROUP BY ALL
+),
+span AS (
+  SELECT job, (max(here_ns) - min(here_ns)) / 1e6 AS total_ms, count(DISTINCT (process_group, seq)) AS operations
+  FROM arrived GROUP BY job HAVING epoch_ns(now()) - max(here_ns) < {patience} * 1e9
+),
+straggler AS (
+  SELECT b.*, s.total_ms AS span_ms, s.operations FROM blamed AS b JOIN span AS s USING (job)
+  WHERE b.times >= 10 AND s.operations >= 30 AND b.late_ms >= 2 AND b.total_ms > 0.1 * s.total_ms
+    AND b.total_ms > 2 * coalesce((SELECT sum(o.total_ms) FROM blamed AS o
+                                   WHERE o.job = b.job AND (o.host, o.pid) <> (b.host, b.pid)), 0)
+),
+-- What it did while the others waited: the innermost function of most samples of its main thread.
+meanwhile AS (
+  SELECT l.host, l.pid, mode(split_part(s.stack, ';', -1)) AS place
+  FROM late AS l JOIN straggler USING (host, pid)
+  JOIN global.python.samples AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
+    AND s.timestamp_ns BETWEEN l.there_ns - (l.late_ms * 1e6)::BIGINT AND l.there_ns
+  GROUP BY l.host, l.pid
+),
 waits AS (
-  SELECT host, pid, step, sum(duration_ms) / 1e3 AS wait FROM global.python.collectives
+  SELECT host, pid, job, avg(duration_ms) AS wait_ms
+  FROM global.python.collectives JOIN member USING (host, pid, rank)
   WHERE timestamp > now() - to_seconds({patience} * 6) AND duration_ms IS NOT NULL
-  GROUP BY host, pid, step
+  GROUP BY host, pid, job HAVING count(*) >= 10
+),
+waiting AS (
+  SELECT a.host, a.pid, a.wait_ms, median(b.wait_ms) AS others_ms
+  FROM waits AS a JOIN waits AS b ON a.job = b.job AND (a.host, a.pid) <> (b.host, b.pid)
+  GROUP BY a.host, a.pid, a.wait_ms
 ),
 own AS (
-  SELECT s.host, s.pid, s.rank, m.job, avg(s.duration) AS step_s, median(coalesce(w.wait, 0)) AS wait_s,
-         median(s.duration - coalesce(w.wait, 0)) AS busy_s, median(s.data_wait) AS data_s,
-         median(s.forward) AS forward_s, median(s.backward) AS backward_s
+  SELECT s.host, s.pid, m.job, median(s.data_wait) AS data_s, median(s.forward) AS forward_s,
+         median(s.backward) AS backward_s
   FROM global.python.torch_steps AS s JOIN member AS m USING (host, pid, rank)
-  LEFT JOIN waits AS w USING (host, pid, step)
   WHERE s.timestamp > now() - to_seconds({patience} * 6)
-  GROUP BY s.host, s.pid, s.rank, m.job HAVING count(*) >= 5
+  GROUP BY s.host, s.pid, m.job HAVING count(*) >= 5
 ),
 compared AS (
-  SELECT a.host, a.pid, a.rank, a.step_s, a.wait_s, a.busy_s, a.data_s, a.forward_s, a.backward_s,
-         median(b.busy_s) AS others_busy_s, median(b.wait_s) AS others_wait_s, median(b.data_s) AS others_data_s,
-         median(b.forward_s) AS others_forward_s, median(b.backward_s) AS others_backward_s
+  SELECT a.host, a.pid, a.data_s - median(b.data_s) AS data_s, a.forward_s - median(b.forward_s) AS forward_s
   FROM own AS a JOIN own AS b ON a.job = b.job AND (a.host, a.pid) <> (b.host, b.pid)
-  GROUP BY ALL
+  GROUP BY a.host, a.pid, a.data_s, a.forward_s
 )
-SELECT [rank] AS ranks, [pid] AS pids, host, 'warning' AS severity,
-       'rank ' || rank || ' needs ' || round(busy_s * 1e3, 1) || ' ms of its own for a step, the others '
-       || round(others_busy_s * 1e3, 1) || ' ms; it waits ' || round(wait_s * 1e3, 1)
-       || ' ms in collectives, they ' || round(others_wait_s * 1e3, 1) || ' ms; most of the difference is in '
-       || CASE greatest(coalesce(data_s - others_data_s, 0), coalesce(forward_s - others_forward_s, 0),
-                        coalesce(backward_s - others_backward_s, 0), (busy_s - others_busy_s) / 2)
-          WHEN data_s - others_data_s THEN 'waiting for data' WHEN forward_s - others_forward_s THEN 'forward'
-          WHEN backward_s - others_backward_s THEN 'backward' ELSE 'code outside of the model' END AS evidence,
-       'probing -t ' || pid || ' flamegraph -d 10 -o rank' || rank || '.svg' AS next
-FROM compared
-WHERE busy_s > 1.3 * others_busy_s AND busy_s - others_busy_s > 0.1 * step_s
+SELECT [g.rank] AS ranks, [g.pid] AS pids, g.host, 'warning' AS severity,
+       'rank ' || g.rank || ' came last to ' || g.times || ' of ' || g.operations || ' collectives, '
+       || round(g.late_ms, 1) || ' ms after all others (median): ' || round(100 * g.total_ms / g.span_ms)
+       || ' % of the time the others wait for it'
+       || coalesce('; meanwhile it is in ' || w.place, '')
+       || CASE WHEN greatest(c.data_s, c.forward_s) * 1e3 > 0.5 * g.late_ms
+          THEN '; most of the difference is in '
+               || CASE WHEN c.data_s > c.forward_s THEN 'waiting for data' ELSE 'forward' END
+          ELSE '' END AS evidence,
+       'probing -t ' || g.pid || ' flamegraph -d 10 -o rank' || g.rank || '.svg' AS next
+FROM straggler AS g LEFT JOIN meanwhile AS w USING (host, pid) LEFT JOIN compared AS c USING (host, pid)
+LEFT JOIN waiting AS v USING (host, pid)
+WHERE coalesce(v.wait_ms < 0.7 * v.others_ms, true)
+  AND NOT contains(coalesce(w.place, ''), 'torch/distributed/distributed_c10d.py')

@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::size_t kFirstBuffer = 4096;
 constexpr std::size_t kLargestBuffer = 1U << 20;
+// For some targets with some threads. How many there are is for others to decide, and a look once a second
+// can afford to open its files.
+constexpr rlim_t kMostKept = 96;
 
 // Some files give no more than a page at once, so it is read until nothing comes.
 std::optional<std::string_view> ReadFromStart(int fd, std::string& buffer) {
@@ -35,7 +38,7 @@ std::optional<std::string_view> ReadFromStart(int fd, std::string& buffer) {
 FileBudget FileBudget::HalfOfTheLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return FileBudget(0);
-  return FileBudget(static_cast<int>(std::min<rlim_t>(limit.rlim_cur / 2, 100'000)));
+  return FileBudget(static_cast<int>(std::min<rlim_t>(limit.rlim_cur / 2, kMostKept)));
 }
 
 std::optional<std::string_view> KeptFile::Read(std::string& buffer) {

@@ -68,27 +68,6 @@ std::optional<TaskStat> ParseTaskStat(std::string_view text) {
   return stat;
 }
 
-std::string_view StateWord(char state) {
-  switch (state) {
-    case 'R':
-      return "running";
-    case 'S':
-      return "sleeping";
-    case 'D':
-      return "disk";
-    case 'T':
-    case 't':
-      return "stopped";
-    case 'Z':
-    case 'X':
-      return "zombie";
-    case 'I':
-      return "idle";
-    default:
-      return "unknown";
-  }
-}
-
 std::int64_t TicksPerSecond() {
   static const std::int64_t ticks = std::max(sysconf(_SC_CLK_TCK), 1L);
   return ticks;

@@ -46,9 +46,6 @@ struct TaskStat {
 };
 std::optional<TaskStat> ParseTaskStat(std::string_view text);
 
-// "running", "sleeping", "disk", "stopped", "zombie", "idle"; "unknown" for the rest.
-std::string_view StateWord(char state);
-
 std::int64_t TicksPerSecond();
 std::int64_t PageSize();
 

@@ -13,6 +13,7 @@
 #include "observe/host/proc_text.h"
 #include "observe/stacks/descendants.h"
 #include "process/status.h"
+#include "process/thread_status.h"
 #include "table/registry.h"
 
 namespace probing::observe {
@@ -56,7 +57,7 @@ class ProcessReader {
     if (column == "pid") return static_cast<std::int64_t>(pid_);
     if (column == "name") return std::string(stat_.name);
     if (column == "cmdline") return process::CommandLine(pid_, proc_root_);
-    if (column == "state") return std::string(StateWord(stat_.state));
+    if (column == "state") return std::string(process::StateWord(stat_.state));
     if (column == "ppid") return ToValue(stat_.ppid());
     if (column == "user") return User();
     if (column == "started") return ToValue(Plus(BootTimeNs(), StartNs()));

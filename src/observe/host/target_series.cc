@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "process/thread_status.h"
+
 namespace probing::observe {
 namespace {
 
@@ -150,7 +152,7 @@ void TargetSeries::WriteThreads(std::int64_t time_ns, const TargetLook& target) 
         time_ns,
         std::array<ring::Cell, kThreadsColumns.size()>{
             ring::Cell::Int(look->tid), ToCell(std::string_view(look->name)),
-            ToCell(look->has_details ? StateWord(look->state) : std::string_view()),
+            ToCell(look->has_details ? process::StateWord(look->state) : std::string_view()),
             ToCell(look->cpu_percent), ToCell(look->core), ToCell(std::string_view(look->wait_channel)),
             ToCell(look->voluntary_switches), ToCell(look->involuntary_switches)});
   }

@@ -1,9 +1,15 @@
 // ProcessSampler: samples of all Python threads of one process, one at a time; with native frames, of
 // all its threads.
 //
-// Reads from outside and stops nothing, unless native frames are asked for (MixedSampler). Has no
-// thread, no timer and no memory of its own besides what makes the next sample cheaper. Not
-// thread-safe.
+// Reads from outside. A thread is held (some tens of microseconds) only where its stack changes faster than
+// it can be read, and where native frames are asked for (MixedSampler). Has no thread, no timer and no memory
+// of its own besides what makes the next sample cheaper. Not thread-safe.
+//
+// **Shares are unbiased.** A sample must not depend on what the program does at that instant, so one that
+// could not be read is neither dropped nor put off to a quieter moment: the thread is held and read. Even
+// "try first, hold when that fails" would favour functions that stand still for long. So after one torn stack
+// a thread is always held when sampled on a CPU, kHeldSamples times, before a reading without a stop is tried
+// again: at most one sample in kHeldSamples can prefer anything.
 //
 // A thread that has slept for a while is looked at less often, and a look at it stands for the
 // time since the last one: that costs precision in time, but makes no share wrong. Who holds the
@@ -58,6 +64,7 @@ class ProcessSampler {
     bool seen = false;                  // in the current sample
     bool due = false;                   // looked at in the current sample
     int quiet_looks = 0;                // in a row that found it asleep
+    int held_samples_left = 0;          // before it is read without a stop again
     std::int64_t covered_until_ns = 0;  // what its samples stand for so far
   };
 
@@ -66,6 +73,7 @@ class ProcessSampler {
 
   Result<std::vector<cpython::Thread>> ReadPython(bool check_all,
                                                   std::function<bool(const cpython::Thread&)> skip);
+  void ReadSteadily(const cpython::Thread& thread, const cpython::ReadOptions::ReadOnce& read);
   Result<void> SampleMixed(bool check_all, const Tick& tick, flame::Profile& profile);
   void ReadMixed(cpython::Thread thread, bool is_python, const Tick& tick, flame::Profile& profile);
   bool IsDue(const Watched& watched, bool has_gil) const;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "observe/stacks/descendants.h"
+#include "process/status.h"
 
 namespace probing::observe {
 namespace {
@@ -16,6 +17,7 @@ constexpr std::int64_t kMaxWaitNs = kSecondNs / 10;
 constexpr std::int64_t kLookForChildrenNs = kSecondNs / 10;
 constexpr std::int64_t kPatienceNs = kSecondNs / 2;  // with a process that cannot be read for the moment
 constexpr std::int64_t kStrangerNs = 3 * kSecondNs;  // a child may become Python by exec until then
+constexpr std::int64_t kFirstLookUs = 20'000;        // between looks for the first child with Python
 constexpr std::int64_t kLongestDelayNs = kSecondNs;  // beyond it nobody knows what a sample stands for
 
 // Two files stay open per thread; 1024, the usual limit, is 500 threads.
@@ -30,23 +32,62 @@ std::int64_t PeriodNs(double hz) {
   return static_cast<std::int64_t>(kSecondNs / std::clamp(hz, 1e-3, kMaxHz));
 }
 
+bool IsRunning(pid_t pid) {
+  const auto status = process::ReadStatus(pid);
+  return status.ok() && !status->ended();
+}
+
 }  // namespace
 
 Recorder::Recorder(pid_t pid, const RecorderOptions& options)
     : pid_(pid),
       options_(options),
       profile_(PeriodNs(options.hz), options.limits),
-      started_ns_(MonotonicNs()),
-      next_tick_ns_(started_ns_) {
+      dice_(static_cast<std::uint_fast32_t>(MonotonicNs() ^ pid)) {
   profile_.Mark(options.reason);
+  Begin();
+}
+
+void Recorder::DrawTick() {
+  next_tick_ns_ =
+      period_start_ns_ + std::uniform_int_distribution<std::int64_t>(0, profile_.period_ns() - 1)(dice_);
 }
 
 Result<Recorder> Recorder::Start(pid_t pid, const RecorderOptions& options) {
   RaiseFileLimit();
-  ASSIGN_OR_RETURN(ProcessSampler sampler, ProcessSampler::Attach(pid, options.sampler));
+  auto sampler = ProcessSampler::Attach(pid, options.sampler);
+  const bool may_have_children =
+      options.follow_children && !sampler.ok() && sampler.error().code == Code::kFailed;
+  if (!sampler.ok() && !may_have_children) return std::move(sampler.error());
   Recorder recorder(pid, options);
-  recorder.samplers_.emplace(pid, Running{std::move(sampler)});
+  if (sampler.ok()) {
+    recorder.samplers_.emplace(pid, Running{std::move(*sampler)});
+    return recorder;
+  }
+  // A shell, or the bootloader of a packed program: what it has started is looked at.
+  const Deadline deadline = Deadline::AfterNs(kStrangerNs);
+  while (true) {
+    recorder.Follow(MonotonicNs());
+    if (!recorder.samplers_.empty()) break;
+    if (deadline.passed() || !IsRunning(pid)) {
+      const std::string count = std::to_string(recorder.strangers_.size());
+      return Error{sampler.error().code,
+                   sampler.error().message + ", nor in one of its " + count + " children",
+                   sampler.error().hint};
+    }
+    SleepUs(kFirstLookUs);
+  }
+  recorder.Begin();  // all of that took its time
   return recorder;
+}
+
+void Recorder::Begin() {
+  started_ns_ = period_start_ns_ = MonotonicNs();
+  DrawTick();
+}
+
+bool Recorder::is_going() const {
+  return !samplers_.empty() || (options_.follow_children && IsRunning(pid_));
 }
 
 void Recorder::Wait() const {
@@ -58,18 +99,19 @@ void Recorder::Wait() const {
 bool Recorder::Sample() {
   const std::int64_t now_ns = MonotonicNs();
   if (options_.follow_children && now_ns >= next_look_ns_) Follow(now_ns);
-  if (now_ns < next_tick_ns_) return !samplers_.empty();
-  const std::int64_t late_ns = now_ns - next_tick_ns_;
+  if (now_ns < next_tick_ns_) return is_going();
+  const std::int64_t late_ns = now_ns - period_start_ns_;
   const std::int64_t missed = late_ns / profile_.period_ns();
   profile_.losses().missed += static_cast<std::uint64_t>(missed);
   // After a long pause (this process was stopped) the sample stands for itself only.
   const bool paused = late_ns > kLongestDelayNs && missed > 0;
-  Tick tick{next_tick_ns_, static_cast<std::uint32_t>(missed + 1)};
-  if (paused) tick = {next_tick_ns_ + missed * profile_.period_ns(), 1};
-  next_tick_ns_ += (missed + 1) * profile_.period_ns();
+  Tick tick{period_start_ns_, static_cast<std::uint32_t>(missed + 1)};
+  if (paused) tick = {period_start_ns_ + missed * profile_.period_ns(), 1};
+  period_start_ns_ += (missed + 1) * profile_.period_ns();
+  DrawTick();
   SampleAll(tick);
   ++samples_taken_;
-  return !samplers_.empty();
+  return is_going();
 }
 
 void Recorder::SampleAll(const Tick& tick) {

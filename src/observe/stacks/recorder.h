@@ -3,9 +3,10 @@
 //   ASSIGN_OR_RETURN(auto recorder, Recorder::Start(pid, {.hz = 100}));
 //   while (!stop && recorder.Sample()) recorder.Wait();
 //
-// Ticks are points in time, so a late sample does not delay the next one; ticks that were missed
-// are counted, and the sample after them stands for them. Not thread-safe: whoever reads the
-// profile from another thread locks around Sample().
+// Time is cut into periods and each has one sample, at a moment drawn at random: a program that works in step
+// with the sampling rate would otherwise show one part of its loop only. A late sample does not delay the
+// next one; periods that were missed are counted, and the sample after them stands for them. Not thread-safe:
+// whoever reads the profile from another thread locks around Sample().
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "flame/profile.h"
@@ -40,7 +42,8 @@ struct Trigger {
 
 class Recorder {
  public:
-  // Fails when `pid` itself cannot be sampled; children that cannot are left out.
+  // Fails when `pid` itself cannot be sampled; children that cannot are left out. With follow_children `pid`
+  // needs no Python (a shell, the bootloader of a packed program) if within three seconds a child of it has.
   static Result<Recorder> Start(pid_t pid, const RecorderOptions& options);
 
   // Samples every process if a tick is due. False: there is nothing left to sample (see ended()).
@@ -53,6 +56,8 @@ class Recorder {
   std::int64_t started_ns() const { return started_ns_; }         // monotonic
   std::uint64_t samples_taken() const { return samples_taken_; }  // of all threads at once
   std::size_t processes() const { return samplers_.size(); }
+  // There is something to sample, or may be again: a parent whose children are followed still runs.
+  bool is_going() const;
   // Why the last process could not be sampled any more.
   const std::optional<Error>& ended() const { return ended_; }
 
@@ -65,14 +70,18 @@ class Recorder {
   Recorder(pid_t pid, const RecorderOptions& options);
 
   void SampleAll(const Tick& tick);
+  void Begin();
+  void DrawTick();
   // Starts to sample children that came since the last look.
   void Follow(std::int64_t now_ns);
 
   pid_t pid_;
   RecorderOptions options_;
   flame::Profile profile_;
-  std::int64_t started_ns_;
-  std::int64_t next_tick_ns_;
+  std::int64_t started_ns_ = 0;
+  std::int64_t period_start_ns_ = 0;  // of the next sample
+  std::int64_t next_tick_ns_ = 0;     // within that period
+  std::minstd_rand dice_;
   std::int64_t next_look_ns_ = 0;  // for children
   std::uint64_t samples_taken_ = 0;
   std::map<pid_t, Running> samplers_;

@@ -68,8 +68,9 @@ Value ValueOf(std::string_view column, const Place& at) {
     return OrNull(at.thread->python_name.empty() ? at.thread->name : at.thread->python_name);
   }
   if (column == "has_gil") return at.thread->has_gil;
-  if (column == "state") return std::string(process::StateName(at.kernel->state));
+  if (column == "state") return std::string(process::StateWord(at.kernel->state));
   if (column == "wait_channel") return OrNull(at.kernel->wait_channel);
+  if (column == "interpreter") return at.thread->interpreter_id;
   if (column == "task") return OrNull(*at.task);
   return {};
 }
@@ -91,6 +92,9 @@ void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, c
   }
   std::int64_t depth = 0;
   for (const cpython::Frame& frame : thread.frames) {
+    if (depth == static_cast<std::int64_t>(thread.left_out_at)) {
+      depth += static_cast<std::int64_t>(thread.left_out);
+    }
     std::vector<Value> row;
     for (const std::string_view name : wanted.names())
       row.push_back(ValueOf(name, {&thread, &kernel, &frame, depth, &task}));
@@ -108,8 +112,10 @@ Result<Rows> ReadStacks(const table::Table& table, Threads which, const table::T
   Rows rows(table::TypesOf(table, columns));
   if (!process::IsAlive(pid)) return rows;  // what it left behind is in crash.stacks
   ASSIGN_OR_RETURN(cpython::Interpreter interpreter, cpython::Interpreter::Attach(pid));
-  cpython::ReadOptions options{
-      .attempts = kAttempts, .locals = wanted.Has("locals"), .share_cpu = true, .tasks = wanted.Has("task")};
+  cpython::ReadOptions options{.attempts = kAttempts,
+                               .locals = wanted.Has("locals") && target.shows_locals,
+                               .share_cpu = true,
+                               .tasks = wanted.Has("task")};
   if (which == Threads::kMain) {
     options.skip = [pid](const cpython::Thread& thread) { return thread.tid != pid; };
   }

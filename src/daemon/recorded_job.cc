@@ -1,0 +1,162 @@
+#include "daemon/recorded_job.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/data_tree.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "table/flight_rows.h"
+#include "table/registry.h"
+#include "table/stored.h"
+
+namespace probing::daemon {
+namespace {
+
+using table::FlightEntry;
+using table::FlightRecording;
+
+constexpr std::size_t kMostRanks = 4096;
+constexpr off_t kMostFileBytes = off_t{256} << 20;
+constexpr std::int64_t kMostRank = 1 << 24;
+
+// The number at the end of a recording's name; nothing for other files.
+std::optional<std::int64_t> RankOf(std::string_view name) {
+  for (const std::string_view suffix : {".json", ".pickle", ".pkl"}) {
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  }
+  const std::size_t digits = name.find_last_not_of("0123456789");
+  const bool is_recording =
+      digits != std::string_view::npos && (name[digits] == '_' || name[digits] == '-') &&
+      (name.find("dump") != std::string_view::npos || name.find("trace") != std::string_view::npos);
+  std::int64_t rank = 0;
+  if (!is_recording || !ParseNumber(name.substr(digits + 1), rank) || rank > kMostRank) return std::nullopt;
+  return rank;
+}
+
+// Rank → path.
+std::map<std::int64_t, std::string> FindRecordings(const std::string& directory) {
+  std::map<std::int64_t, std::string> found;
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok()) return found;
+  for (const std::string& name : *names) {
+    if (const std::optional<std::int64_t> rank = RankOf(name))
+      found.try_emplace(*rank, directory + "/" + name);
+  }
+  return found;
+}
+
+Result<ring::Table*> AddTable(ring::Arena& arena, std::string_view name, std::size_t rows) {
+  ring::TableOptions options{
+      .name = std::string(name), .columns = {}, .rows = std::max<std::uint64_t>(rows, 1)};
+  for (const table::Column& column : table::FindTable(name)->columns)
+    options.columns.push_back(table::InRing(column));
+  return arena.AddTable(std::move(options));
+}
+
+Result<void> WriteTables(const FlightRecording& recording, std::int64_t time_ns, ring::Arena& arena) {
+  const std::size_t count = recording.entries.size();
+  ASSIGN_OR_RETURN(ring::Table* const starts, AddTable(arena, table::kCollectiveStartsTable, count));
+  ASSIGN_OR_RETURN(ring::Table* const ends, AddTable(arena, table::kCollectivesTable, count));
+  ASSIGN_OR_RETURN(ring::Table* const groups,
+                   AddTable(arena, table::kProcessGroupsTable, recording.groups.size()));
+  for (const FlightEntry& entry : recording.entries) {
+    const std::string members = MembersOf(recording, entry.group);
+    const auto start = CollectiveStartRow(entry, members);
+    starts->Write(start.data(), start.size());
+    if (!entry.is_over) continue;
+    const auto end = CollectiveRow(entry, members);
+    ends->Write(end.data(), end.size());
+  }
+  for (const auto& [name, group] : recording.groups) {
+    const std::string members = MembersOf(recording, name);
+    const auto row = ProcessGroupRow(time_ns, name, group, members);
+    groups->Write(row.data(), row.size());
+  }
+  return {};
+}
+
+bool IsJson(std::string_view bytes) {
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && bytes[first] == '{';
+}
+
+}  // namespace
+
+bool RecordedJob::IsIn(const std::string& directory) { return !FindRecordings(directory).empty(); }
+
+Result<std::shared_ptr<const RecordedJob>> RecordedJob::Load(const std::string& directory) {
+  const std::map<std::int64_t, std::string> files = FindRecordings(directory);
+  if (files.size() > kMostRanks) {
+    return Error{Code::kUsage, directory + " has recordings of " + std::to_string(files.size()) + " ranks",
+                 "at most " + std::to_string(kMostRanks) + " are read: copy those that matter"};
+  }
+  auto job = std::make_shared<RecordedJob>();
+  job->directory_ = directory;
+  job->name_ = directory.substr(directory.rfind('/') + 1);
+  for (const auto& [rank, path] : files) {
+    if (const Result<void> added = job->Add(rank, path); !added.ok())
+      job->problems_.push_back(path + " is left out: " + added.error().message);
+  }
+  job->AddMissing();
+  if (job->arenas_.empty())
+    return Error{Code::kFailed, "no recording in " + directory + " can be read", job->problems_.front()};
+  return std::shared_ptr<const RecordedJob>(std::move(job));
+}
+
+Result<void> RecordedJob::Add(std::int64_t rank, const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return ErrnoError("look at it");
+  if (!S_ISREG(info.st_mode) || info.st_size > kMostFileBytes)
+    return Error{Code::kFailed, "it is no file of at most 256 MB", ""};
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const DataTree tree, IsJson(bytes) ? ReadJson(bytes) : ReadPickle(bytes));
+  const std::optional<FlightRecording> recording = table::ReadFlightRecording(tree);
+  if (!recording) return Error{Code::kFailed, "it is no recording of torch's Flight Recorder", ""};
+  ASSIGN_OR_RETURN(std::unique_ptr<ring::Arena> arena, ring::Arena::Create({}));
+  const std::int64_t written_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
+  const std::int64_t newest_ns =
+      recording->entries.empty() ? written_ns : recording->entries.back().created_ns;
+  RETURN_IF_ERROR(WriteTables(*recording, newest_ns, *arena));
+  auto ring = std::make_shared<const ScopedFd>(fcntl(arena->fd(), F_DUPFD_CLOEXEC, 0));
+  if (!ring->valid()) return ErrnoError("duplicate the descriptor of a ring");
+  for (const auto& [name, group] : recording->groups) members_.insert(group.ranks.begin(), group.ranks.end());
+  table::Target target{.pid = -1 - rank, .rank = rank, .host = name_};
+  target.ring_fds.push_back(std::move(ring));
+  targets_.push_back(std::move(target));
+  arenas_.push_back(std::move(arena));
+  return {};
+}
+
+void RecordedJob::AddMissing() {
+  std::set<std::int64_t> present;
+  for (const table::Target& target : targets_) present.insert(*target.rank);
+  for (const std::int64_t rank : members_) {
+    if (rank < 0 || rank > kMostRank || present.contains(rank) || targets_.size() >= kMostRanks) continue;
+    targets_.push_back({.pid = -1 - rank, .rank = rank, .host = name_});
+  }
+}
+
+table::Rows RecordedJob::Provide(const table::Table& table, const table::Target* target,
+                                 const std::vector<std::size_t>& columns) const {
+  table::Rows rows(table::TypesOf(table, columns));
+  if (table.name != "probing.targets" || target == nullptr) return rows;
+  std::vector<table::Value> row;
+  for (const std::size_t column : columns) {
+    const std::string_view name = table.columns[column].name;
+    row.push_back(name == "job"    ? table::Value(name_)
+                  : name == "name" ? table::Value("rank " + std::to_string(*target->rank))
+                  : name == "state"
+                      ? table::Value(std::string(target->ring_fds.empty() ? "missing" : "recorded"))
+                  : name == "job_role" ? table::Value(std::string("rank"))
+                                       : table::Value());
+  }
+  rows.Add(std::move(row));
+  return rows;
+}
+
+}  // namespace probing::daemon

@@ -1,0 +1,122 @@
+#include "inject/safe_point.h"
+
+#include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+namespace probing::inject {
+namespace {
+
+using process::Mapping;
+
+constexpr std::uint64_t kProgram = 0x400000, kLibc = 0x500000, kLoader = 0x600000, kAllocator = 0x700000,
+                        kVdso = 0x800000, kJit = 0x900000, kData = 0xa00000;
+constexpr std::int64_t kRestartSys = -512, kRestartNoHandler = -514, kRestartBlock = -516;
+
+Mapping At(std::uint64_t start, bool executable, std::string path) {
+  return {start, start + 0x1000, 0, 0, true, !executable, executable, std::move(path)};
+}
+
+SafePointRules SomeRules() {
+  SafePointRules rules;
+  const Mapping libc = At(kLibc, true, "/lib/libc.so.6"), loader = At(kLoader, true, "/lib/ld.so"),
+                allocator = At(kAllocator, true, "/lib/libjemalloc.so"), vdso = At(kVdso, true, "[vdso]");
+  rules.maps = process::Maps::Of({At(kProgram, true, "/bin/job"), libc, loader, allocator, vdso,
+                                  At(kJit, true, ""), At(kData, false, "[heap]")});
+  for (const Mapping& code : {libc, loader, allocator, vdso}) rules.forbidden.Add(code);
+  for (const Mapping& code : {loader, allocator}) rules.never_waits_safely.Add(code);
+  return rules;
+}
+
+user_regs_struct Running(std::uint64_t rip) {
+  user_regs_struct registers{};
+  registers.rip = rip;
+  registers.orig_rax = static_cast<std::uint64_t>(-1);
+  return registers;
+}
+
+user_regs_struct Waiting(std::int64_t call, std::int64_t result, std::uint64_t rip = kLibc + 0x100) {
+  user_regs_struct registers = Running(rip);
+  registers.orig_rax = static_cast<std::uint64_t>(call);
+  registers.rax = static_cast<std::uint64_t>(result);
+  return registers;
+}
+
+Verdict Judged(const user_regs_struct& registers, bool in_sequence = false) {
+  user_regs_struct resume{};
+  return JudgePlace(SomeRules(), registers, in_sequence, resume);
+}
+
+TEST(JudgePlaceTest, CodeOfTheProgramAndOfAJitMayBeInterrupted) {
+  EXPECT_EQ(Judged(Running(kProgram + 1)), Verdict::kSelfReturn);
+  EXPECT_EQ(Judged(Running(kJit)), Verdict::kSelfReturn);
+}
+
+TEST(JudgePlaceTest, TheCLibraryTheLoaderAllocatorsAndTheVdsoMayNot) {
+  for (const std::uint64_t rip : {kLibc, kLibc + 0xfff, kLoader, kAllocator + 5, kVdso + 5}) {
+    EXPECT_EQ(Judged(Running(rip)), Verdict::kForbiddenCode) << rip;
+  }
+}
+
+TEST(JudgePlaceTest, WhatIsNoCodeMayNot) {
+  EXPECT_EQ(Judged(Running(0)), Verdict::kForbiddenCode);
+  EXPECT_EQ(Judged(Running(kData)), Verdict::kForbiddenCode);
+}
+
+TEST(JudgePlaceTest, ARestartableSequenceIsLeftAlone) {
+  EXPECT_EQ(Judged(Running(kProgram), true), Verdict::kInSequence);
+}
+
+TEST(JudgePlaceTest, AWaitThatMayBeRepeatedIsASafePoint) {
+  const user_regs_struct registers = Waiting(SYS_read, kRestartSys);
+  user_regs_struct resume{};
+  EXPECT_EQ(JudgePlace(SomeRules(), registers, false, resume), Verdict::kSelfReturn);
+  EXPECT_EQ(resume.rip, registers.rip - 2);
+  EXPECT_EQ(resume.rax, static_cast<std::uint64_t>(SYS_read));
+}
+
+TEST(JudgePlaceTest, ACallThatIsOverIsNot) {
+  EXPECT_EQ(Judged(Waiting(SYS_read, 1)), Verdict::kUnknownWait);
+  EXPECT_EQ(Judged(Waiting(SYS_read, -EAGAIN)), Verdict::kUnknownWait);
+}
+
+TEST(JudgePlaceTest, AnAllocatorOrTheLoaderThatWaitsIsNot) {
+  for (const std::uint64_t rip : {kAllocator, kLoader}) {
+    EXPECT_EQ(Judged(Waiting(SYS_read, kRestartSys, rip)), Verdict::kUnknownWait) << rip;
+    EXPECT_EQ(Judged(Waiting(SYS_nanosleep, kRestartBlock, rip)), Verdict::kUnknownWait) << rip;
+  }
+}
+
+TEST(JudgePlaceTest, UnknownCallsAreNot) {
+  for (const long call : {SYS_mmap, SYS_brk, SYS_io_uring_enter, SYS_pause, SYS_rt_sigsuspend}) {
+    EXPECT_EQ(Judged(Waiting(call, kRestartNoHandler)), Verdict::kUnknownWait) << call;
+  }
+}
+
+TEST(JudgePlaceTest, ALockOfTheCLibraryIsNot) {
+  user_regs_struct registers = Waiting(SYS_futex, kRestartSys);
+  registers.rsi = FUTEX_WAIT | FUTEX_PRIVATE_FLAG;
+  registers.rdx = 2;
+  EXPECT_EQ(Judged(registers), Verdict::kUnknownWait);
+  registers.rdx = 0;  // a condition variable
+  EXPECT_EQ(Judged(registers), Verdict::kSelfReturn);
+}
+
+TEST(JudgePlaceTest, ATimedWaitIsPutBackByHand) {
+  EXPECT_EQ(Judged(Waiting(SYS_nanosleep, kRestartBlock)), Verdict::kTimedWait);
+}
+
+TEST(VerdictTest, EveryRefusalHasItsWordsAndOnlyRefusals) {
+  for (std::size_t i = 0; i < kVerdicts; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    EXPECT_EQ(std::string(Describe(verdict)).empty(), MayBorrow(verdict)) << i;
+    EXPECT_FALSE(MayBorrow(verdict) && MayLast(verdict)) << i;
+  }
+  EXPECT_TRUE(MayLast(Verdict::kFiltered) && MayLast(Verdict::kForeignStack));
+  EXPECT_FALSE(MayLast(Verdict::kForbiddenCode) || MayLast(Verdict::kUnknownWait));
+}
+
+}  // namespace
+}  // namespace probing::inject
