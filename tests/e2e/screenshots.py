@@ -31,7 +31,7 @@ PICTURES = {
     "flame": ("light", "flame?target={pid}&seconds=3&native=1", "record"),
     "training": ("dark", "training?target={pid}&minutes=1", None),
     "timeline": ("dark", "timeline?target={pid}&seconds=10", "zoom"),
-    "query": ("light", "query?target={pid}&view=chart&q=" + SQL, None),
+    "query": ("light", "query?target={pid}&view=chart&q=" + SQL, "run"),
 }
 
 
@@ -41,6 +41,8 @@ def take(page: Page, name: str, address: str, action: str | None) -> None:
     if action == "record":
         page.get_by_role("button", name="Record").click()
         expect(page.locator("canvas.flame")).to_have_attribute("data-focus", "all", timeout=20_000)
+    if action == "run":
+        page.get_by_role("button", name="Run", exact=True).click()
     if action == "zoom":
         expect(page.locator("canvas.timeline")).to_be_visible()
         page.wait_for_timeout(2000)

@@ -158,6 +158,8 @@ def test_two_recordings_are_compared(visit: Visit) -> None:
 
 def test_an_interval_is_compared_with_the_one_before(visit: Visit) -> None:
     page = visit("flame", live=1, interval=10, before=1)
+    for on in (False, True):  # a link does not begin to sample: somebody does
+        page.get_by_label("Continuous").set_checked(on)
     canvas = page.locator("canvas.flame")
     expect(canvas).to_have_attribute("data-focus", "all", timeout=20_000)
     expect(page.get_by_label("Compare with the time before")).to_be_checked()
@@ -333,6 +335,7 @@ def test_sql_runs_and_the_link_keeps_it(visit: Visit, site: str) -> None:
     link = page.url
     page.goto("about:blank")
     page.goto(link)
+    page.get_by_role("button", name="Run", exact=True).click()  # by itself a link runs nothing
     expect(cells).to_have_text(["9223372036854775807", "NULL", "<b>x</b>"])
     expect(page.locator(".toolbar [role=status]")).to_contain_text("1 row in")
 

@@ -39,11 +39,42 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long forms run only when asked for: `make soak`."""
+    """The long forms run only when asked for: `make soak`. Marks that tools/run_tests.py needs are noted."""
+    missing = harness.missing_pythons()
+    for item in items:
+        for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+            if isinstance(value, str) and value in missing:
+                reason = f"no Python {value} on this machine (pyenv install {value})"
+                item.add_marker(pytest.mark.skip(reason=reason))
+        if marker := item.get_closest_marker("load_dependent"):
+            item.user_properties.append(("load_dependent", marker.args[0]))
     if os.environ.get("PROBING_SOAK") != "1":
         dropped = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if item not in dropped]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Tells tools/run_tests.py, by way of the JUnit file, that a target was harmed."""
+    if call.excinfo is not None and call.excinfo.errisinstance(harness.Harm):
+        item.user_properties.append(("harm", str(call.excinfo.value)[:200]))
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def no_target_is_harmed() -> Iterator[None]:
+    """The first to be set up, so the last to look: when the targets of the test have been ended."""
+    yield
+    harmed = []
+    for one in list(harness.Target.unchecked):
+        one.harm = one.harm or one.find_harm()
+        if one.harm:
+            harmed.append(one.harm)
+        if one.harm or not one.alive():
+            harness.Target.unchecked.remove(one)
+    if harmed:
+        raise harness.Harm("; ".join(harmed))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,8 +120,7 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
 
     `python` is a version or the path of an interpreter.
 
-    At the end each must still be alive, unless the test waited for its end or says otherwise by
-    Target.kill().
+    What they must be like at the end is said at harness.Target.
     """
     started: list[harness.Target] = []
 
@@ -113,10 +143,8 @@ def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTar
         return started[-1]
 
     yield start
-    endings = [(t.command, t.process.returncode) for t in started if t.process.poll() not in (None, 0, -9)]
     for one in started:
         one.kill()
-    assert not endings, f"targets died: {endings}"
 
 
 @pytest.fixture(scope="session")
@@ -137,10 +165,8 @@ def forked(tmp_path: Path, torch_zygote: Zygote) -> Iterator[StartTarget]:
         return started[-1]
 
     yield start
-    endings = [(t.command, t.process.poll()) for t in started if t.process.poll() not in (None, 0, -9)]
     for one in started:
         one.kill()
-    assert not endings, f"targets died: {endings}"
 
 
 @pytest.fixture
@@ -202,9 +228,9 @@ def repl(
     return open_one
 
 
-@pytest.fixture(params=harness.python_ids())
+@pytest.fixture(params=harness.wanted_pythons())
 def python(request: pytest.FixtureRequest) -> str:
-    """Each Python of this machine in turn."""
+    """Each Python that is supported in turn; one that this machine has not got is a skip by its name."""
     return request.param
 
 

@@ -37,6 +37,22 @@ TROUBLES = {
     "death": "first_death",
     "killed": "first_death",
 }
+ENDS_JOBS = ("death", "killed", "mismatch")  # ranks that wait for one that died fail, too
+# What is true beside it: a rank that hangs keeps the others waiting, one whose steps are longer is late. Any
+# other finding, or one that names other ranks, is a false one.
+FOLLOWS = {
+    "hang": {"hang"},
+    "mismatch": {"collective_hang", "hang", "first_death"},
+    "deadlock": {"collective_hang"},
+    "gil": {"collective_hang"},
+    "kernel": {"collective_hang"},
+    "data_stall": {"straggler"},
+    "slow_checkpoint": {"straggler"},
+    "gc_pause": {"straggler"},
+    "cpu_contention": {"straggler"},
+    "death": {"collective_hang", "hang"},
+    "killed": {"collective_hang", "hang"},
+}
 REACHES_ALL = ("nan", "mismatch")  # a NaN is in everybody's weights a step later
 
 
@@ -67,6 +83,9 @@ class GlooJob:
 
         with ThreadPoolExecutor() as together:  # each is ready only when all have met
             self.ranks = list(together.map(start, range(len(network))))
+        if trouble in ENDS_JOBS:
+            for rank in self.ranks:
+                rank.will_end()
         self.network = network
 
     def await_steps(self, count: int, rank: int = 0) -> None:
@@ -80,6 +99,9 @@ class GlooJob:
         return found["findings"]
 
     def end(self) -> None:
+        for rank in self.ranks:  # before the first is killed: the others fail then, as its peers
+            rank.harm = rank.harm or rank.find_harm()
+            rank.will_end()
         for rank in self.ranks:
             rank.kill()
 
@@ -103,8 +125,19 @@ class Run:
     others: list[dict] = field(default_factory=list)  # that the same answer had beside it
 
     @property
+    def false_findings(self) -> list[dict]:
+        """Beside the right one: of a class that does not follow from the trouble, or about other ranks."""
+        follows = FOLLOWS.get(self.trouble, set()) | {TROUBLES[self.trouble]}
+        return [
+            each
+            for each in self.others
+            if each["class"] not in follows
+            or not (self.trouble in REACHES_ALL or not each["ranks"] or self.who in each["ranks"])
+        ]
+
+    @property
     def is_right(self) -> bool:
-        if self.finding is None or self.seconds > WITHIN_S:
+        if self.finding is None or self.seconds > WITHIN_S or self.false_findings:
             return False
         return self.trouble in REACHES_ALL or self.finding["ranks"] == [self.who]
 

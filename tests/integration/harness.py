@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ROOT / "tests/targets"
@@ -28,7 +28,7 @@ NOBODY = 65534
 # Variables of ours that the developer's shell may have, and that would change what tests see.
 OWN_VARIABLES = (
     *("PROBING", "PROBE", "PROBING_DISABLE", "PROBING_LIBRARY", "PROBING_LOGLEVEL", "LD_PRELOAD"),
-    *("PROBE_ADDR", "PROBING_ADDR", "PROBING_PORT", "PROBING_TOKEN"),
+    *("PROBE_ADDR", "PROBING_ADDR", "PROBING_PORT", "PROBING_TOKEN", "PROBE_BG", "PROBE_PPROF"),
 )
 
 
@@ -217,14 +217,49 @@ def is_probed(pid: int) -> bool:
     return "libprobing" in Path(f"/proc/{pid}/maps").read_text() or probe_socket(pid) is not None
 
 
+def wait_for_hooks(probing: Cli, pid: int) -> None:
+    """They come some moments after the probe, step by step."""
+    hooked = "import gc; any(getattr(each, '__name__', '') == 'gc_event' for each in gc.callbacks)"
+    wait_until(lambda: probing("-t", pid, "eval", hooked).stdout == "True\n", 20, "the hooks are in place")
+
+
 # ── targets ──────────────────────────────────────────────────────────────────────────────────
 
 
+class Harm(AssertionError):
+    """A target died or stayed stopped. tools/run_tests.py never tries a test again that fails with it."""
+
+
+class Started(subprocess.Popen[bytes]):
+    """Remembers that the test ended the process, or waited for its end: that end is no harm."""
+
+    end_is_meant = False
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self.end_is_meant = True
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        if self.poll() is None and sig in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGABRT):
+            self.end_is_meant = True
+        super().send_signal(sig)
+
+
 class Target:
-    """A program from tests/targets, ready, with its counters; killed when the test ends."""
+    """A program from tests/targets, ready, with its counters; killed when the test ends.
+
+    It must live, and run, until then. Only a test that says so ends it: by kill(), by waiting for its end
+    (finish(), process.wait()), or by will_end() where something else ends it. A fixture of conftest.py
+    looks at every target after every test.
+    """
+
+    unchecked: ClassVar[list[Target]] = []  # all that were started, until a fixture has seen how they ended
 
     def __init__(self, command: list[str], folder: Path, environment: dict[str, str]) -> None:
         self.command = command
+        self.right_codes = {0, -signal.SIGKILL}
+        self.harm = ""
         self._slots = folder / f"report-{time.monotonic_ns()}"
         self._slots.write_bytes(bytes(512))
         self.stderr_path = self._slots.with_suffix(".stderr")
@@ -236,10 +271,11 @@ class Target:
             self.kill()
             raise AssertionError(f"{command} did not become ready: {line} {self.stderr_path.read_text()}")
         self.counters = line[1:]
+        Target.unchecked.append(self)
 
-    def start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def start(self, environment: dict[str, str]) -> Started:
         with self.stderr_path.open("wb") as stderr:
-            return subprocess.Popen(
+            return Started(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -276,16 +312,45 @@ class Target:
         )
         self.expect_unharmed()
 
+    def will_end(self, *codes: int) -> None:
+        """Something that the test does ends it, with one of these codes; without any, all are right."""
+        self.process.end_is_meant = True
+        self.right_codes = set(codes)
+
+    def is_stopped(self) -> bool:
+        with suppress(OSError):  # it has ended meanwhile
+            return bool(set("tT") & set(thread_states(self.pid).values()))
+        return False
+
+    def stays_stopped(self) -> bool:
+        """A stop is over within milliseconds; 't' or 'T' that stays is a thread left behind."""
+        deadline = time.monotonic() + 5
+        while self.is_stopped():
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def find_harm(self) -> str:
+        """What happened to it that the test did not ask for, or nothing."""
+        code = self.process.poll()
+        if code is None:
+            return f"{self.command} stays stopped: {thread_states(self.pid)}" if self.stays_stopped() else ""
+        if self.process.end_is_meant and (code in self.right_codes or not self.right_codes):
+            return ""
+        stderr = self.stderr_path.read_text(errors="replace")
+        return f"{self.command} ended with {code}, which the test had not asked for: {stderr}"
+
     def expect_unharmed(self) -> None:
         code = self.process.poll()
         stderr = self.stderr_path.read_text(errors="replace")
-        assert code is None, f"{self.command} ended with {code}: {stderr}"
+        if code is not None:
+            raise Harm(f"{self.command} ended with {code}: {stderr}")
         assert stderr == "", f"something wrote to the target's stderr: {stderr}"
-        # A stop is over within milliseconds; 't' or 'T' that stays is a thread left behind.
-        wait_until(
-            lambda: not set("tT") & set(thread_states(self.pid).values()), 5, "no thread stays stopped"
-        )
-        assert proc_status(self.pid, "TracerPid") == "0"
+        if self.stays_stopped():
+            raise Harm(f"a thread of {self.command} stays stopped: {thread_states(self.pid)}")
+        # A sampler that was told to stop may be in the middle of its last sample.
+        wait_until(lambda: proc_status(self.pid, "TracerPid") == "0", 5, "nobody traces it any more")
         for counter, value in self.report().items():
             if counter in {"wrong", "eintr", "early", "other", "failed"}:
                 assert value == 0, f"{counter} of {self.command}: {self.report()}"
@@ -297,9 +362,11 @@ class Target:
         return stdout.decode()
 
     def kill(self) -> None:
+        self.harm = self.harm or self.find_harm()
         if self.alive():
             self.process.kill()
         self.process.wait()
+        self.harm = self.harm or self.find_harm()  # it may have been dying
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -342,6 +409,22 @@ def is_unpacked(python: str) -> bool:
 
 def python_ids() -> list[str]:
     return list(pythons())
+
+
+SUPPORTED = tuple((3, minor) for minor in range(6, 14))
+
+
+def missing_pythons() -> list[str]:
+    """Supported ones that this machine has not got, as "3.8"."""
+    found = {version_of(one)[:2] for one in pythons()}
+    return [f"{major}.{minor}" for major, minor in SUPPORTED if (major, minor) not in found]
+
+
+def wanted_pythons(of: Callable[[str], bool] = lambda python: True) -> list[str]:
+    """What tests are parametrized with: the Pythons of this machine, and those that are missing. conftest.py
+    skips these by name, so that no test vanishes with its interpreter."""
+    wanted = [*pythons(), *missing_pythons()]
+    return [one for one in sorted(wanted, key=lambda one: (version_of(one), one)) if of(one)]
 
 
 def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:

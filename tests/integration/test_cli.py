@@ -213,3 +213,10 @@ def test_bash_completes_commands_and_options(probing: Cli, probed: Target) -> No
 
 def test_completion_for_another_shell_is_wrong_usage(probing: Cli) -> None:
     assert "bash, zsh or fish" in probing("completion", "tcsh").expect(2).stderr
+
+
+def test_an_unknown_option_beside_arguments_is_said(probing: Cli) -> None:
+    answer = probing("-t", 1, "debug", "log", "train.py:3", "x", "--seconds", 2)
+    assert answer.code == 2
+    assert "--seconds" in answer.stderr
+    assert "a bug of probing" not in answer.stderr

@@ -90,7 +90,10 @@ def test_a_core_of_the_kernel_leaves_out_what_is_in_files(
     cores = list(tmp_path.glob("core*"))
     assert len(cores) == 1, f"one core file of {python}"
     truth = json.loads(truth_path.read_text())
-    expect_truth(probing("backtrace", "--core", cores[0], "--json").expect(0).json, truth)
+    seen = probing("backtrace", "--core", cores[0], "--json").expect(0)
+    expect_truth(seen.json, truth)
+    assert seen.json["signal"] == f"killed by SIGABRT, sent by process {os.getpid()}"
+    assert "killed by SIGABRT" in seen.stderr
 
 
 def test_people_read_it_with_the_names_python_knew_and_without_states(
@@ -117,6 +120,24 @@ def test_the_program_may_be_elsewhere_by_now(
     program = tmp_path / "moved"
     shutil.copy2(os.path.realpath(f"/proc/{truth['pid']}/exe"), program)
     expect_truth(probing("backtrace", "--core", core, program, "--json").expect(0).json, truth)
+
+
+@pytest.mark.parametrize("layout", ["flat", "by build-id"])
+def test_a_folder_has_the_files_wherever_they_are_in_it(
+    probing: harness.Cli, dumped: Callable[..., Any], tmp_path: Path, python: str, layout: str
+) -> None:
+    truth, core = dumped("threads", python=python)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    mapped = {line.split()[-1] for line in Path(f"/proc/{truth['pid']}/maps").read_text().splitlines()}
+    for number, path in enumerate(sorted(path for path in mapped if os.path.isfile(path))):
+        if layout == "flat":
+            shutil.copy2(path, folder / os.path.basename(path))
+        else:
+            (folder / f"{number:02x}").mkdir()
+            shutil.copy2(path, folder / f"{number:02x}/executable")
+    answer = probing("backtrace", "--core", core, folder, "--json").expect(0)
+    expect_truth(answer.json, truth)
 
 
 def test_a_truncated_core_is_called_so(probing: harness.Cli, dumped: Callable[..., Any]) -> None:

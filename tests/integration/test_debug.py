@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import BIN, ROOT, TARGETS, Cli, Target, clean_environment, pythons, version_of, wait_until
+from harness import BIN, ROOT, TARGETS, Cli, Target, clean_environment, version_of, wait_until, wanted_pythons
 from terminal import Terminal
 
 StartTarget = Callable[..., Target]
@@ -21,7 +21,7 @@ PROMPT = r"\(probing\) "
 SOURCE = (TARGETS / "target_training.py").read_text().splitlines()
 UPDATE_LINE = 1 + next(i for i, line in enumerate(SOURCE) if "# the update" in line)
 WANTED = ((3, 8), (3, 11), (3, 12), (3, 13))
-VERSIONS = [python for python in pythons() if version_of(python)[:2] in WANTED and not python.endswith("t")]
+VERSIONS = wanted_pythons(lambda one: version_of(one)[:2] in WANTED and not one.endswith("t"))
 
 
 @pytest.fixture

@@ -82,11 +82,17 @@ def test_a_job_that_was_started_again_is_judged_by_its_last_life(
 
 
 def test_different_operations_at_the_same_place(probing: Cli, job: StartJob) -> None:
-    finding = named(probing, job(3, "mismatch", 1), "collective_mismatch")
+    started = job(3, "mismatch", 1)
+
+    def all_have_come() -> dict | None:  # of two that differ nobody knows which is right
+        finding = named(probing, started, "collective_mismatch")
+        return finding if finding["ranks"] == [1] else None
+
+    finding = wait_until(all_have_come, 60, "the one that differs from most is named")
     assert "#26" in finding["evidence"] and "rank 1 calls broadcast" in finding["evidence"]
-    assert finding["ranks"] == [0, 1, 2]
 
 
+@pytest.mark.load_dependent("a rank that gets no CPU is the straggler in truth")
 def test_the_straggler_is_the_one_that_waits_least(probing: Cli, job: StartJob) -> None:
     started = job(3, "straggler", 1)
     # The first few steps may say something else.
@@ -220,11 +226,13 @@ def test_a_process_that_does_not_get_the_cpu(probing: Cli, target: StartTarget) 
 
 
 def test_the_first_rank_to_die_and_why(probing: Cli, tmp_path: Path) -> None:
-    started: list[Target] = []  # not by the fixture, which wants all to live
+    started: list[Target] = []
 
     def start(name: str, *arguments: object, **environment: str) -> Target:
         command = [sys.executable, str(TARGETS / f"target_{name}.py"), *map(str, arguments)]
         started.append(Target(command, tmp_path, environment))
+        if environment["RANK"] == "1":
+            started[-1].will_end(1)
         return started[-1]
 
     try:
@@ -236,6 +244,7 @@ def test_the_first_rank_to_die_and_why(probing: Cli, tmp_path: Path) -> None:
             each.kill()
 
 
+@pytest.mark.load_dependent("a rank that gets no CPU is a straggler in truth")
 def test_a_healthy_job_raises_no_alarm(probing: Cli, job: StartJob) -> None:
     one = job(3)
     one.await_steps(300)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import harness
-import pytest
 from harness import Cli, Target, wait_until
 
 StartTarget = Callable[..., Target]
@@ -28,14 +27,54 @@ def test_forked_workers_carry_nothing_of_ours(probing: Cli, target: StartTarget,
     assert (report["with_thread"], report["with_socket"], report["with_ring"]) == (0, 0, 0), report
 
 
-@pytest.mark.xfail(strict=True, reason="os.fork of Python >= 3.12 counts the threads in /proc/self/stat")
-def test_python_does_not_warn_about_our_thread_when_the_job_forks(probing: Cli, target: StartTarget) -> None:
-    newest = next((v for v in reversed(harness.python_ids()) if v >= "3.12"), None)
-    if newest is None:
-        pytest.skip("there is no Python >= 3.12 on this machine")
-    forking = target("fork", python=newest)
-    probing("-t", forking.pid, "inject").expect(0)
-    forking.expect_progress("children")
+FORKS = """
+import logging, os, sys, time  # logging has functions that run within fork()
+asked, forked = sys.argv[1:]
+print("ready", flush=True)
+number = 0
+while True:
+    number += 1
+    while not os.path.exists("%s.%d" % (asked, number)):
+        time.sleep(0.001)
+    for _ in range(10):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(len(os.listdir("/proc/self/task")) - 1)
+        assert os.waitpid(pid, 0)[1] == 0
+    open("%s.%d" % (forked, number), "w").close()
+"""
+
+
+def test_python_does_not_warn_about_our_thread_when_the_job_forks(
+    probing: Cli, python: str, tmp_path: Path
+) -> None:
+    """It counts them from 3.12 on. The probe's thread is away meanwhile, and back right after it."""
+    asked, forked, said = tmp_path / "asked", tmp_path / "forked", tmp_path / "said"
+    command = [str(harness.pythons()[python]), "-W", "always", "-c", FORKS, str(asked), str(forked)]
+    with said.open("wb") as errors:
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        assert job.stdout is not None and job.stdout.readline() == b"ready\n"
+        for visit in range(3):
+            probing("-t", job.pid, "inject").expect(0)
+            # A row of python.memory is a thread of ours for a moment, at which Python would warn.
+            probing("-t", job.pid, "config", "probing.python.memory_interval=1000").expect(0)
+            harness.wait_for_hooks(probing, job.pid)
+            wait_until(lambda: len(harness.thread_states(job.pid)) == 2, 10, "evaluations are over")
+            for turn in range(5):
+                number = visit * 5 + turn + 1
+                Path(f"{asked}.{number}").touch()
+                wait_until(lambda n=number: Path(f"{forked}.{n}").exists(), 20, "the job forks")
+                assert len(harness.thread_states(job.pid)) == 2, "the probe is back"
+                assert probing("-t", job.pid, "eval", "6 * 7").expect(0).stdout == "42\n"
+                wait_until(lambda: len(harness.thread_states(job.pid)) == 2, 10, "the evaluation is over")
+            probing("-t", job.pid, "eject").expect(0)
+            wait_until(lambda: not harness.is_probed(job.pid), 10, "the library is gone")
+        assert job.poll() is None
+        assert said.read_text() == ""
+    finally:
+        job.kill()
+        job.communicate()
 
 
 def test_a_child_that_outlives_the_probe_does_not_keep_its_socket_open(

@@ -88,7 +88,8 @@ def end_daemon(how: signal.Signals, with_workers: bool = False) -> None:
     workers = children(pid)
     os.kill(pid, how)
     for worker in workers if with_workers else []:
-        os.kill(worker, how)
+        with suppress(ProcessLookupError):  # it may have noticed
+            os.kill(worker, how)
     wait_until(lambda: all(map(has_ended, [pid, *workers])), 20, "the daemon and its workers have ended")
 
 
@@ -178,10 +179,11 @@ def test_a_killed_daemon_loses_nothing_and_doubles_nothing(job: Job, with_worker
 
 
 def test_files_are_parquet_for_everybody(job: Job) -> None:
-    pyarrow = pytest.importorskip("pyarrow.parquet")
+    import pyarrow.parquet
+
     job.write(20)
     job.await_files()
-    table = pyarrow.ParquetFile(next(p for p in job.files() if "table=python.ticks" in str(p))).read()
+    table = pyarrow.parquet.ParquetFile(next(p for p in job.files() if "table=python.ticks" in str(p))).read()
     assert table.column_names == ["timestamp", "n", "s", "pid", "rank", "host"]
     assert set(table["pid"].to_pylist()) == {job.target.pid}
     assert table["n"].to_pylist() == list(range(table.num_rows))

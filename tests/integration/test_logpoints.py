@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from harness import TARGETS, Answer, Cli, Target, pythons, version_of, wait_until
+from harness import TARGETS, Answer, Cli, Target, version_of, wait_until, wanted_pythons
 
 StartTarget = Callable[..., Target]
 SOURCE = (TARGETS / "target_training.py").read_text().splitlines()
 UPDATE_LINE = 1 + next(i for i, line in enumerate(SOURCE) if "# the update" in line)
-VERSIONS = [python for python in pythons() if version_of(python) >= (3, 7) and not python.endswith("t")]
+VERSIONS = wanted_pythons(lambda one: version_of(one) >= (3, 7) and not one.endswith("t"))
 
 
 def rows(probing: Cli, job: Target, columns: str = "expression, value", where: str = "") -> list[dict]:
@@ -79,6 +80,12 @@ def test_a_call_is_traced_as_a_tree(probing: Cli, training: Callable[..., Target
     wait_until(lambda: rows(probing, job), 20, "one call was traced")
     assert rows(probing, job)[0]["expression"] == "trace"
     assert re.match(r"update \d+\.\d+ ms", rows(probing, job)[0]["value"])
+    probing("-t", job.pid, "debug", "trace", "whole").expect(0)
+    of_whole = "WHERE expression = 'trace' AND value LIKE 'whole%'"
+    wait_until(lambda: rows(probing, job, where=of_whole), 20, "one with calls in it, too")
+    lines = rows(probing, job, where=of_whole)[0]["value"].splitlines()
+    assert [line.split()[0] for line in lines] == ["whole", "half", "half"]
+    assert all(line.startswith("  ") for line in lines[1:]), "below what called them"
     job.expect_progress("steps")
 
 
@@ -90,7 +97,19 @@ def test_a_rate_is_kept(probing: Cli, training: Callable[..., Target]) -> None:
     wait_until(lambda: len(rows(probing, job)) >= 2, 20, "rows come")
     steps = [int(row["value"]) for row in rows(probing, job)]
     assert steps[1] - steps[0] > 5, "lines that ran between two rows"
+    times = [row["ms"] for row in rows(probing, job, "epoch_ms(timestamp) AS ms")]
+    apart = [later - earlier for earlier, later in pairwise(times)]
+    assert min(apart) >= 180, f"five a second are 200 ms apart: {apart}"
     assert job.report()["steps"] > before
+    spread = "count(*) AS n, epoch(max(timestamp)) - epoch(min(timestamp)) AS seconds"
+    sql = f"SELECT {spread} FROM python.logpoints"
+
+    def in_two_seconds() -> dict | None:
+        [row] = probing("-t", job.pid, "query", "--json", sql).expect(0).json
+        return row if row["seconds"] >= 2 else None
+
+    seen = wait_until(in_two_seconds, 20, "rows of two seconds")
+    assert seen["n"] <= 5 * seen["seconds"] + 6, "five in a second, and what a window may hold at its ends"
 
 
 def test_what_cannot_be_watched_is_said(probing: Cli, training: Callable[..., Target]) -> None:

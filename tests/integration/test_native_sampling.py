@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import harness
 import pytest
 from harness import Cli, Target, ask_daemon, wait_until
+from zygote import TORCH
 
 StartTarget = Callable[..., Target]
 
@@ -80,23 +79,20 @@ def test_the_daemon_samples_native_frames_when_told_to(probing: Cli, target: Sta
 # ── PyTorch ──────────────────────────────────────────────────────────────────────────────────
 
 
-def python_with_torch() -> str:
-    """The first of PROBING_TORCH_PYTHON and the usual places that can import it."""
-    places = [os.environ.get("PROBING_TORCH_PYTHON", ""), "/tmp/torch-venv/bin/python"]
-    for python in [place for place in places if place and os.path.exists(place)]:
-        if subprocess.run([python, "-c", "import torch"], capture_output=True, timeout=120).returncode == 0:
-            return python
-    pytest.skip("no Python with torch: set PROBING_TORCH_PYTHON to one")
+needs_torch = pytest.mark.skipif(
+    not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch)"
+)
 
 
 def sample_torch(probing: Cli, target: StartTarget, seconds: float, hz: int) -> dict[str, Any]:
-    training = target("torch_train", 2, python=python_with_torch())
+    training = target("torch_train", 2, python=str(TORCH))
     request = {"target": training.pid, "seconds": seconds, "hz": hz, "native": True}
     answer = ask_daemon("POST", "profile", request, timeout=seconds + 60)
     training.expect_unharmed()
     return answer
 
 
+@needs_torch
 @pytest.mark.slow(180)
 def test_a_training_loop_is_sampled_without_a_failed_merge(probing: Cli, target: StartTarget) -> None:
     probing("list").expect(0)
@@ -114,6 +110,7 @@ def test_a_training_loop_is_sampled_without_a_failed_merge(probing: Cli, target:
     assert mixed
 
 
+@needs_torch
 @pytest.mark.soak
 @pytest.mark.slow(600)
 def test_ten_thousand_samples_of_a_training_loop(probing: Cli, target: StartTarget) -> None:

@@ -141,6 +141,27 @@ def test_this_host_is_a_node(probing: Cli, target: StartTarget) -> None:
     assert node["version"] in probing("version").expect(0).stdout
 
 
+LOG = f"""
+import sys
+sys.path.insert(0, {str(PACKAGE)!r})
+import probing
+probing._native.SECONDS_BETWEEN_LOOKS = 0
+probing.event("begins")  # finds the new probe
+probing.log(step=7, loss=0.5)  # has to find it, too
+"""
+
+
+def test_a_job_that_logs_goes_on_after_eject_and_inject(probing: Cli, target: StartTarget) -> None:
+    """Its functions of the first visit live on, and belong to a table that is gone."""
+    job = target("training")
+    for _ in range(3):
+        probing("-t", job.pid, "inject").expect(0)
+        probing("-t", job.pid, "eval", LOG).expect(0)
+        assert rows(probing, "SELECT step, loss FROM training_logs", job.pid) == [{"step": 7, "loss": 0.5}]
+        probing("-t", job.pid, "eject").expect(0)
+    job.expect_progress("steps")
+
+
 # ── how targets end ──────────────────────────────────────────────────────────────────────────
 
 
@@ -166,6 +187,7 @@ def test_an_uncaught_exception_is_why_a_target_ended(
     ending = Ending(probing, target, tmp_path, "raise")
     started = "SELECT started FROM system.process"
     [process] = rows(probing, started, ending.job.pid)
+    ending.job.will_end(1)
     ending.go.touch()
     ending.job.process.wait(10)
     event = ending.event()
@@ -177,19 +199,18 @@ def test_an_uncaught_exception_is_why_a_target_ended(
     difference = f"epoch(started) - epoch(TIMESTAMPTZ '{process['started']}')"
     close = f"SELECT abs({difference}) < 0.1 AS ok FROM crash.events"
     assert rows(probing, close, ending.job.pid) == [{"ok": True}]
-    ending.job.process.returncode = 0  # as expected
 
 
 def test_an_exit_code_without_an_exception_is_an_exit(
     probing: Cli, target: StartTarget, tmp_path: Path
 ) -> None:
     ending = Ending(probing, target, tmp_path, "exit")
+    ending.job.will_end(7)
     ending.go.touch()
     ending.job.process.wait(10)
     event = ending.event()
     if event["reason"] != "unknown":
         assert (event["reason"], event["exit_code"], event["message"]) == ("exit", 7, None)
-    ending.job.process.returncode = 0
 
 
 def test_a_killed_target_leaves_the_stacks_it_was_last_seen_with(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,12 +71,25 @@ def test_a_zombie_is_refused(probing: Cli) -> None:
     assert "zombie" in answer.stderr
 
 
-def test_a_kernel_thread_is_refused(probing: Cli) -> None:
-    if not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text() != "kthreadd\n":
-        pytest.skip("no kernel thread is visible in this pid namespace")
-    answer = probing("-t", 2, "inject")
-    assert answer.code in (3, 4), answer
-    assert "kernel thread" in answer.stderr
+PF_KTHREAD = 0x200000
+
+
+def test_a_kernel_thread_is_refused(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    """No kernel thread is visible in a pid namespace: a process that /proc says is one stands in for it."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount over a file of /proc")
+    ours = target("sleep")
+    head, _, tail = Path(f"/proc/{ours.pid}/stat").read_text().rpartition(")")
+    fields = tail.split()
+    fields[6] = str(int(fields[6]) | PF_KTHREAD)
+    told = tmp_path / "stat"
+    told.write_text(f"{head}) {' '.join(fields)}\n")
+    mount = f'mount --bind {told} /proc/{ours.pid}/stat && exec "$@"'
+    prefix = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+    with unchanged(ours):
+        expect_refusal(probing("-t", ours.pid, "inject", prefix=prefix), 4, "kernel thread")
+    if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
+        expect_refusal(probing("-t", 2, "inject"), 4, "kernel thread")
 
 
 def test_another_users_process_is_refused(public_probing: Cli, target: StartTarget) -> None:
@@ -249,3 +263,33 @@ def test_doctor_shows_the_same_checks_as_a_table(probing: Cli, target: StartTarg
         answer = probing("doctor", private.pid)
     assert answer.code in (1, 3), answer
     assert "PROBING_DISABLE" in answer.stdout
+
+
+def test_a_probe_talks_to_its_own_user_and_root_only(probing: Cli, target: StartTarget) -> None:
+    """The directory of its socket keeps others away; the probe does not rely on that."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    job = target("sleep")
+    probing("-t", job.pid, "inject").expect(0)
+    path = harness.probe_socket(job.pid)
+    assert path is not None
+    folder = Path(tempfile.mkdtemp(prefix="probing-test-", dir=path.parents[1]))
+    try:
+        folder.chmod(0o755)
+        os.link(path, folder / "probe.sock")
+        (folder / "probe.sock").chmod(0o666)
+        code = (
+            "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(1)\ns.connect(sys.argv[1])\n"
+            "try:\n    print('closed' if s.recv(1) == b'' else 'answered')\n"
+            "except ConnectionResetError:\n    print('closed')\nexcept OSError:\n    print('open')\n"
+        )
+        command = ["/usr/bin/python3", "-c", code, str(folder / "probe.sock")]
+        stranger = ["setpriv", f"--reuid={harness.NOBODY}", f"--regid={harness.NOBODY}", "--clear-groups"]
+        answers = [
+            subprocess.run([*who, *command], capture_output=True, text=True, timeout=20, check=True).stdout
+            for who in (stranger, [])
+        ]
+        assert answers == ["closed\n", "open\n"]
+    finally:
+        shutil.rmtree(folder)
+    job.expect_unharmed()

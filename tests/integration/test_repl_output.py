@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Cli, Target, pythons, version_of, wait_until
+from harness import Cli, Target, pythons, version_of, wait_until, wanted_pythons
 from terminal import PROMPT, Terminal
 
 StartTarget = Callable[..., Target]
 OpenRepl = Callable[..., Terminal]
-VERSIONS = [python for python in pythons() if version_of(python)[:2] in ((3, 6), (3, 8), (3, 12), (3, 13))]
+VERSIONS = wanted_pythons(lambda one: version_of(one)[:2] in ((3, 6), (3, 8), (3, 12), (3, 13)))
 
 # Each prints "mine"; all of it is the session's.
 WAYS = (

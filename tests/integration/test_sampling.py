@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -107,6 +108,52 @@ def test_children_are_followed(probing: Cli, target: StartTarget) -> None:
     parent.expect_unharmed()
 
 
+# A parent that is no Python and stays: a shell with more to do, the bootloader of a packed program.
+SHELL = ["sh", "-c", '"$@"; exit 0', "sh"]
+
+
+def test_children_of_a_shell_are_recorded(probing: Cli, target: StartTarget, python: str) -> None:
+    shell = target("shares", python=python, prefix=SHELL)
+    options = ("-d", 0.5, "--subprocesses", "-f", "collapsed", "-o", "-")
+    answer = probing("-t", shell.pid, "record", *options).expect(0)
+    assert re.search(r"^process \d+ .*target_shares.*;hot \(", answer.stdout, re.MULTILINE), answer.stdout
+
+
+def test_children_of_a_shell_are_in_top(probing: Cli, target: StartTarget) -> None:
+    shell = target("shares", prefix=SHELL)
+    assert "hot" in probing("-t", shell.pid, "top", "--once", "--subprocesses").expect(0).stdout
+
+
+def test_a_tree_without_python_is_refused_and_says_how_far_it_looked(probing: Cli) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60; exit 0"]) as shell:
+        try:
+            wait_until(lambda: harness.children_of(shell.pid), 10, "the shell's child")
+            answer = probing("-t", shell.pid, "record", "-d", 0.2, "--subprocesses", "-o", "-")
+            assert answer.code != 0
+            assert "nor in one of its 1 children" in answer.stderr
+            answer = probing("-t", shell.pid, "backtrace", "--subprocesses")
+            assert answer.code != 0
+            assert "nor in one of its 1 children" in answer.stderr
+        finally:
+            for child in harness.children_of(shell.pid):
+                os.kill(child, signal.SIGKILL)
+            shell.kill()
+
+
+@pytest.mark.parametrize("command", ["record", "flamegraph"])
+@pytest.mark.parametrize("path", ["missing/out.svg", "folder.svg"])
+def test_a_bad_path_is_refused_before_anything_is_recorded(
+    probing: Cli, target: StartTarget, tmp_path: Path, command: str, path: str
+) -> None:
+    (tmp_path / "folder.svg").mkdir()
+    busy = target("shares")
+
+    answer = probing("-t", busy.pid, command, "-d", 20, "-o", tmp_path / path)
+    assert answer.code != 0
+    assert path in answer.stderr
+    assert answer.seconds < 10
+
+
 # ── outputs ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -152,6 +199,7 @@ def test_speedscope(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
     assert profile["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     names = [frame["name"] for frame in profile["shared"]["frames"]]
     assert set(FUNCTIONS) <= set(names)
+    assert len(names) == len(set(names)), "a function that was seen at two lines is one frame"
     (thread,) = profile["profiles"]
     assert thread["type"] == "sampled"
     assert len(thread["samples"]) == len(thread["weights"])
@@ -258,6 +306,9 @@ def test_interrupt_ends_the_recording_early(probing: Cli, target: StartTarget, t
 def test_errors_name_what_is_wrong(probing: Cli, target: StartTarget, compiled: Callable[..., Path]) -> None:
     busy = target("shares")
     probing("-t", 4194303, "record").expect(4)
+    for command, name in (("record", "x.json"), ("flamegraph", "x.svg")):  # at once, not after 50 seconds
+        answer = probing("-t", busy.pid, command, "-d", 50, "-o", f"/nonexistent/{name}").expect(1)
+        assert f"write /nonexistent/{name}" in answer.stderr
     assert "1000" in probing("-t", busy.pid, "record", "-r", 5000).expect(2).stderr
     assert "speedscope" in probing("-t", busy.pid, "record", "-f", "xml").expect(2).stderr
     assert ".svg" in probing("-t", busy.pid, "flamegraph", "-o", "x.png").expect(2).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import subprocess
 
@@ -171,6 +172,25 @@ def test_a_process_is_entered_from_afar(served: Served) -> None:
 def test_nobody_there_is_an_error_with_a_hint(served: Served) -> None:
     answer = served.user("-t", f"127.0.0.1:{free_port()}", "status").expect(4)
     assert "ECONNREFUSED" in answer.stderr and "probing serve" in answer.stderr
+
+
+def test_variables_have_a_depth_and_tell_arguments_from_locals(served: Served) -> None:
+    path = f"/api/v1/backtrace?target={served.pid}&locals=1"
+
+    def thread_object(query: str) -> str:
+        threads = served.json("GET", path + query, Authorization=f"Bearer {served.token}")["threads"]
+        frames = [frame for thread in threads for frame in thread["frames"]]
+        frame = next(each for each in frames if each["func"].endswith("_bootstrap_inner"))
+        assert frame["arguments"] == ["self"]
+        return frame["locals"]["self"]
+
+    assert "_target=<function wait_in_thread>" in thread_object("")
+    assert re.fullmatch(r"<threading\.Thread at 0x[0-9a-f]+>", thread_object("&depth=0"))
+    for wrong in ("33", "-1", "x"):
+        status, content, _ = served.http(
+            "GET", f"{path}&depth={wrong}", Authorization=f"Bearer {served.token}"
+        )
+        assert (status, b"0 to 32" in content) == (400, True), wrong
 
 
 def test_clients_that_go_in_the_middle_of_an_answer_harm_nobody(served: Served) -> None:

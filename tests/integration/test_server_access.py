@@ -39,6 +39,18 @@ def test_the_command_line_sends_the_token(served: Served) -> None:
     assert not stranger.daemons(), "no daemon of the stranger's is started for it"
 
 
+def test_the_owner_may_give_up_rights_over_tcp(user: User) -> None:
+    """probing.server.rights: also for who needs no token; the unix socket has them all."""
+    target = user.probed_target()
+    address = f"127.0.0.1:{free_port()}"
+    user("serve", "--listen", address, "--background").expect(0)
+    assert user("-t", f"{address}/{target.pid}", "eval", "1 + 1").expect(0).stdout == "2\n"
+    user("config", "probing.server.rights=read").expect(0)
+    assert user("-t", f"{address}/{target.pid}", "eval", "1 + 1").code == 3
+    user("-t", f"{address}/{target.pid}", "backtrace").expect(0)
+    assert user("-t", target.pid, "eval", "1 + 1").expect(0).stdout == "2\n"
+
+
 def test_rights_are_told_apart(served: Served) -> None:
     tokens = served.user("token", "--json").expect(0).json
     stranger = User(Cli(served.user.bin), next(uids))

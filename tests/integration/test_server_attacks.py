@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 import time
@@ -157,22 +158,87 @@ def test_a_websocket_of_another_site_is_refused(served: Served, field: str) -> N
 @pytest.mark.parametrize(
     "path",
     [
+        "/etc/passwd",
+        "/proc/self/environ",
+        "/assets/passwd",
+    ],
+)
+def test_there_are_no_files_but_the_pages(served: Served, path: str) -> None:
+    answer = served.raw(head("Host: 127.0.0.1", path=path))
+    assert status_of(answer) == 404 and b"root:" not in answer and b"PATH=" not in answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
         "/../../etc/passwd",
         "/%2e%2e/%2e%2e/etc/passwd",
         "/..%2fetc/passwd",
         "/..%5cetc%5cpasswd",
         "/%252e%252e/etc/passwd",
         "/assets/../../etc/passwd",
-        "/etc/passwd",
         "/x%00.js",
         "/index.html%00",
-        "/proc/self/environ",
         "/api/v1/../../etc/passwd",
+        "/%61pi/v1/health",
+        "/api%2fv1/health",
+        "/api/v1//health",
+        "/api/v1/./health",
+        "/api/v1/health/",
+        "/api/v1/health;x",
+        "/api\\v1\\health",
+        "/api/v1/health?x=%zz",
+        "/api/v1/health?x=1&x=2",
     ],
 )
-def test_there_are_no_files_but_the_pages(served: Served, path: str) -> None:
+def test_what_can_be_read_in_two_ways_is_no_path(served: Served, path: str) -> None:
     answer = served.raw(head("Host: 127.0.0.1", path=path))
-    assert status_of(answer) == 404 and b"root:" not in answer and b"PATH=" not in answer
+    assert status_of(answer) == 400 and b'"usage"' in answer, answer
+    assert b'"status"' not in answer and b"root:" not in answer
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/%61pi/v1/events?sql=SELECT+1", "/api/v1/events?sql=SELECT+1"])
+def test_a_link_of_another_site_leads_to_the_page_and_nowhere_else(served: Served, path: str) -> None:
+    link = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"]
+    assert status_of(served.raw(head("Host: 127.0.0.1", *link, path=path))) in (400, 403)
+    assert status_of(served.raw(head("Host: 127.0.0.1", *link, path="/"))) == 200
+
+
+def test_a_browser_that_hides_the_site_that_asks_is_refused(served: Served) -> None:
+    """Sec-Fetch-Site is sent to https and to this machine only; a GET has no Origin."""
+    browser = ["Host: 127.0.0.1", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"]
+    assert status_of(served.raw(head(*browser))) == 403
+    assert status_of(served.raw(head(*browser, "Referer: http://evil/"))) == 403
+    assert status_of(served.raw(head(*browser, "Referer: http://127.0.0.1/"))) == 200
+
+
+def test_the_lines_of_a_request_with_another_method_are_no_commands(served: Served) -> None:
+    """Nobody types this: a proxy or a browser passes on what somebody else wrote."""
+    answer = served.raw(b"PROPFIND / HTTP/1.1\r\nHost: evil\r\n\r\nSELECT 6 * 7 AS x\n")
+    assert b"42" not in answer and b"neither HTTP nor text" in answer
+    assert b"42" in served.raw(b"SELECT 6 * 7 AS x\nquit\n")
+
+
+def test_sql_that_is_wrong_is_the_callers_mistake(served: Served) -> None:
+    for sql in (
+        "SELEC 1",
+        "SELECT nope",
+        "SELECT * FROM nope",
+        "SELECT 'x'::INT",
+        "SELECT * FROM range(2000000)",
+    ):
+        body = json.dumps({"sql": sql}).encode()
+        answer = served.raw(post(f"Content-Length: {len(body)}", body=body))
+        assert status_of(answer) == 400 and b'"failed"' in answer, (sql, answer)
+
+
+def test_no_function_spoils_the_engine_for_others(served: Served) -> None:
+    for call in ("enable_profiling(save_location='/nowhere/x')", "enable_peg_parser()", "enable_logging()"):
+        body = json.dumps({"sql": f"SELECT * FROM {call}"}).encode()
+        answer = served.raw(post(f"Content-Length: {len(body)}", body=body))
+        assert status_of(answer) == 403 and b"is not allowed" in answer, answer
+        after = b'{"sql": "SELECT 6 * 7 AS x"}'
+        assert b"42" in served.raw(post(f"Content-Length: {len(after)}", body=after))
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])

@@ -86,6 +86,31 @@ def test_another_machine_reads_what_nobody_else_can(encrypted: Encrypted) -> Non
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+def context_for(ciphers: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(ciphers)
+    return context
+
+
+def test_tls_1_2_has_only_ciphers_that_authenticate(encrypted: Encrypted) -> None:
+    """CBC suites, and those without forward secrecy, are what attacks on TLS 1.2 are about."""
+    for good in ("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"):
+        assert encrypted.get("/api/v1/health", context_for(good)).startswith(b"HTTP/1.1 200"), good
+    offered = [str(each["name"]) for each in context_for("ALL:@SECLEVEL=0").get_ciphers()]
+    weak = [
+        name
+        for name in offered
+        if not name.startswith("TLS_")
+        and (("GCM" not in name and "POLY1305" not in name) or not name.startswith("ECDHE"))
+    ]
+    assert "ECDHE-ECDSA-AES128-SHA256" in weak and "ECDHE-ECDSA-AES256-SHA" in weak
+    with pytest.raises(ssl.SSLError):
+        encrypted.connect(context_for(":".join(weak) + ":@SECLEVEL=0"))
+
+
 def test_the_command_line_remembers_whom_it_met(encrypted: Encrypted) -> None:
     known_hosts = encrypted.config / "probing/known_hosts"
     refused = encrypted.from_afar("eval", "6 * 7")

@@ -18,7 +18,7 @@ from test_history import MAKE, PACKAGE
 ROWS = 50
 EXPECTED = [[f"node{i}", i, ROWS, ROWS * (ROWS - 1) // 2, "shared"] for i in range(2)]
 COLUMNS = "host, rank, count(*) AS c, sum(n) AS s, min(job) AS j"
-DUCKDB = harness.ROOT / "build/bench-venv/bin/python"
+DUCKDB = harness.ROOT / "build/clients-venv/bin/python"
 SPARK = harness.ROOT / "build/spark-venv/bin/python"
 
 # Each gets the directory, and prints rows as JSON.
@@ -92,7 +92,7 @@ def with_probing(probing: Cli, folder: Path) -> list:
 
 READERS = {
     "probing": with_probing,
-    "duckdb": with_python(DUCKDB, BY_DUCKDB, "bench"),
+    "duckdb": with_python(DUCKDB, BY_DUCKDB, "clients"),
     "spark": with_python(SPARK, BY_SPARK, "spark"),
 }
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ SCENARIOS = re.findall(
 )
 
 StartTarget = Callable[..., harness.Target]
+NANOSLEEP = ("35", "230")  # nanosleep, clock_nanosleep
 Truth = dict[str, Any]
 
 
@@ -86,16 +88,21 @@ def test_the_holder_of_the_gil_is_named(probing: harness.Cli, target: StartTarge
         pytest.skip("nobody holds it")
     held = target("gil_held", python=python)
 
-    def answer() -> Any:
-        seen = backtrace(probing, held.pid)
-        holder = [thread for thread in seen["threads"] if thread["has_gil"]]
-        inner = holder[0]["frames"][0]["func"] if holder and holder[0]["frames"] else ""
-        return (seen, holder) if inner == "hold_for_ever" and len(seen["threads"]) == 2 else None
+    def holder_sleeps_in_c() -> int:
+        """Until then it comes and goes, and with it the GIL."""
+        for tid in harness.thread_states(held.pid):
+            call = Path(f"/proc/{held.pid}/task/{tid}/syscall").read_text().split()[0]
+            if tid != held.pid and held.report()["held"] and call in NANOSLEEP:
+                return tid
+        return 0
 
-    seen, holder = harness.wait_until(answer, what="the thread that sleeps in C holds the GIL")
-    assert len(holder) == 1
-    assert seen["gil_holder"] == holder[0]["tid"] != held.pid
-    assert "holds the GIL" in probing("bt", "-t", held.pid).expect(0).stdout
+    tid = harness.wait_until(holder_sleeps_in_c, what="the thread that sleeps in C holds the GIL")
+    seen = backtrace(probing, held.pid)
+    [holder] = [thread for thread in seen["threads"] if thread["has_gil"]]
+    assert holder["tid"] == seen["gil_holder"] == tid != held.pid
+    assert holder["frames"][0]["func"] == "hold_for_ever"
+    text = probing("bt", "-t", held.pid).expect(0).stdout
+    assert [line.split()[1] for line in text.splitlines() if "holds the GIL" in line] == [str(tid)], text
 
 
 def test_nobody_holds_the_gil_when_everybody_waits(
@@ -218,3 +225,26 @@ def test_threads_in_a_pid_namespace_have_the_ids_seen_from_here(
     seen = backtrace(probing, pid)["threads"]
     assert {thread["tid"] for thread in seen} == set(harness.thread_states(pid))
     assert frames(seen[0]) == truth["threads"][0]["frames"]
+
+
+def test_children_are_shown_also_those_of_a_shell(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    shell = target("shares", python=python, prefix=["sh", "-c", '"$@"; exit 0', "sh"])
+    answer = probing("-t", shell.pid, "backtrace", "--subprocesses").expect(0)
+    (child,) = harness.children_of(shell.pid)
+    assert answer.stdout.startswith(f"Process {child}: ")
+    assert "target_shares.py" in answer.stdout
+    assert "<module>" in answer.stdout
+    (one,) = probing("-t", shell.pid, "backtrace", "--subprocesses", "--json").expect(0).json
+    assert one["pid"] == child
+    assert one["threads"]
+
+
+def test_a_zombie_is_said_to_have_ended_and_its_parent_named(probing: harness.Cli) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        harness.wait_until(lambda: harness.proc_status(ended.pid, "State").startswith("Z"), 10, "a zombie")
+        answer = probing("-t", ended.pid, "backtrace")
+    assert answer.code != 0
+    assert "has ended (zombie)" in answer.stderr
+    assert f"probing -t {os.getpid()} backtrace" in answer.stderr

@@ -189,3 +189,103 @@ def test_the_pth_file_is_one_path_and_one_guarded_import() -> None:
     assert lines[0] == "/p/python"
     assert lines[1].startswith("import os; (os.environ.get(")
     assert len(lines) == 2
+
+
+# ── launchers ────────────────────────────────────────────────────────────────────────────────
+
+# A program under a launcher: is the probe in itself, in a program that it starts, in a worker that
+# multiprocessing starts? A rank that changes its environment (Lightning does) still has helpers only.
+RANK = f"""
+import multiprocessing, os, subprocess, sys, time
+LOADED = {LOADED!r}
+def loaded():
+    return 'libprobing' in open('/proc/self/maps').read()
+def worker(pipe):
+    pipe.send(loaded())
+if __name__ == '__main__':
+    name = '/probing-%d/%d.sock' % (os.getuid(), os.getpid())
+    deadline = time.time() + 30
+    while loaded() and not any(os.path.exists(p + name) for p in ('/tmp', '/dev/shm', '/var/tmp')):
+        assert time.time() < deadline
+        time.sleep(0.01)
+    child = subprocess.check_output([sys.executable, '-c', LOADED]).decode().strip()
+    os.environ['LOCAL_RANK'] = '77'
+    context = multiprocessing.get_context('spawn')
+    ours, theirs = context.Pipe()
+    process = context.Process(target=worker, args=(theirs,))
+    process.start()
+    names = ('RANK', 'OMPI_COMM_WORLD_RANK', 'SLURM_PROCID')
+    rank = next(os.environ[name] for name in names if name in os.environ)
+    line = 'rank %s: %s, child %s, worker %s' % (rank, loaded(), child, ours.recv())
+    process.join()
+    os.write(1, (line + chr(10)).encode())
+"""
+
+# What launchers have in common: a Python program that starts one process for each rank.
+LAUNCHER = """
+import os, subprocess, sys, time
+name = '/probing-%d/%d.sock' % (os.getuid(), os.getpid())
+deadline = time.time() + 30
+while not any(os.path.exists(p + name) for p in ('/tmp', '/dev/shm', '/var/tmp')):
+    assert time.time() < deadline
+    time.sleep(0.01)
+ranks = [subprocess.Popen(sys.argv[2:], env=dict(os.environ, **{sys.argv[1]: str(rank)})) for rank in (0, 1)]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+
+def launch(command: list[str], **environment: str) -> list[str]:
+    result = subprocess.run(
+        command, env=harness.clean_environment(**environment), capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result
+    return sorted(result.stdout.splitlines())
+
+
+EACH_RANK = [f"rank {rank}: True, child False, worker False" for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("variable", ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"])
+def test_the_ranks_of_a_probed_launcher_are_probed_and_their_helpers_are_not(
+    hooked: Path, tmp_path: Path, variable: str
+) -> None:
+    (tmp_path / "rank.py").write_text(RANK)
+    (tmp_path / "launcher.py").write_text(LAUNCHER)
+    command = [str(hooked), str(tmp_path / "launcher.py"), variable, str(hooked), str(tmp_path / "rank.py")]
+    assert launch(command, PROBING="1") == EACH_RANK
+    off = [line.replace("True", "False") for line in EACH_RANK]
+    assert launch(command, PROBING="launcher.py") == off, "a name means the programs of this name"
+
+
+def test_a_shell_between_the_launcher_and_the_rank_changes_nothing(hooked: Path, tmp_path: Path) -> None:
+    (tmp_path / "rank.py").write_text(RANK)
+    (tmp_path / "launcher.py").write_text(LAUNCHER)
+    shell = ["sh", "-c", '"$@"; true', "sh", str(hooked), str(tmp_path / "rank.py")]
+    command = [str(hooked), str(tmp_path / "launcher.py"), "RANK", *shell]
+    assert launch(command, PROBING="1") == EACH_RANK
+
+
+TORCH = harness.ROOT / "build/torch-venv/bin/python"
+
+
+@pytest.fixture
+def torch_hooked(tmp_path: Path) -> Path:
+    """An interpreter with torch and the start hook; build/torch-venv stays as it is."""
+    if not TORCH.exists():
+        pytest.skip("needs torch in build/torch-venv (tools/install_deps.sh torch)")
+    venv = tmp_path / "venv"
+    subprocess.run([str(TORCH), "-m", "venv", "--without-pip", str(venv)], check=True)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    (packages,) = TORCH.parent.parent.glob("lib/python3*/site-packages")
+    (site / "torch.pth").write_text(f"{packages}\n")
+    content = install_hook.pth_content(harness.ROOT / "python", harness.BIN / "libprobing.so")
+    (site / "probing.pth").write_text(content)
+    return venv / "bin/python"
+
+
+def test_probing_1_torchrun_probes_the_launcher_and_its_ranks(torch_hooked: Path, tmp_path: Path) -> None:
+    script = tmp_path / "rank.py"
+    script.write_text(RANK)
+    torchrun = [str(torch_hooked), "-m", "torch.distributed.run", "--nproc-per-node=2"]
+    command = [*torchrun, "--master-port=29711", str(script)]
+    assert launch(command, PROBING="1", OMP_NUM_THREADS="1") == EACH_RANK

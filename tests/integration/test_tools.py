@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_fuzzers
 import check_layers
 import check_symbols
+import harness
 import lint
 import pytest
 import run_tests
@@ -118,6 +120,47 @@ def test_a_library_that_could_not_be_loaded_everywhere_is_found(
     assert any(message in error for error in errors), errors
 
 
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("Result<Thing> ParseThing(std::string_view text);", True),
+        (
+            "static std::optional<Thing> Decode(std::span<const std::byte> bytes,\n    int n);",
+            True,
+        ),
+        ("Result<Answer> ReadAnswer(net::Channel& channel);", True),
+        ("bool UnpackRows(const std::string& packed, Rows& rows);", True),
+        ("// ParseThing(std::string_view text)\nint Count(std::string_view text);", False),
+        ("inline int Count(std::string_view text) { return ParseThing(std::string(text)); }", False),
+    ],
+)
+def test_a_parser_without_a_fuzzer_is_found(tmp_path: Path, header: str, found: bool) -> None:
+    (tmp_path / "src/one").mkdir(parents=True)
+    (tmp_path / "src/one/thing.h").write_text(header)
+    problems = check_fuzzers.problems(tmp_path / "src", {}, tmp_path)
+    assert bool(problems) == found, problems
+
+
+def test_a_fuzzer_calls_what_it_is_said_to_and_has_seeds(tmp_path: Path) -> None:
+    (tmp_path / "src/one").mkdir(parents=True)
+    (tmp_path / "src/one/thing.h").write_text("Result<Thing> ParseThing(std::string_view text);")
+    fuzzer = tmp_path / "src/one/thing_fuzz.cc"
+    fuzzer.write_text("(void)ParseThings(text);")
+    known = {"one/thing.h ParseThing": "thing_fuzz"}
+    assert len(check_fuzzers.problems(tmp_path / "src", known, tmp_path / "corpus")) == 2
+    fuzzer.write_text("(void)ParseThing(text);")
+    (tmp_path / "corpus/thing_fuzz").mkdir(parents=True)
+    (tmp_path / "corpus/thing_fuzz/seed").write_text("x")
+    assert check_fuzzers.problems(tmp_path / "src", known, tmp_path / "corpus") == []
+    assert check_fuzzers.problems(
+        tmp_path / "src", known | {"one/gone.h Read": "trusted: x"}, tmp_path / "corpus"
+    )
+
+
+def test_every_parser_of_untrusted_bytes_has_a_fuzzer() -> None:
+    assert check_fuzzers.main() == 0
+
+
 def test_names_of_machines_are_found_and_others_are_not() -> None:
     assert lint.REGISTRY_HOST.search("get it from https://" + "files.python" + "hosted.org/x")
     assert lint.HOME_PATH.search('"/' + 'root/.cache"')
@@ -154,7 +197,7 @@ def few_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(side_by_side, name, tmp_path / path)
     (tmp_path / "parts").mkdir()
 
-    def run_file(name: str, arguments: list[str]) -> tuple[int, str]:
+    def run_file(name: str, nodes: list[str], arguments: list[str]) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-q", f"{tmp_path}/{name}.py", "-p", "no:cacheprovider"]
         command += [f"--junit-xml={tmp_path}/parts/{name}.xml", "-c", "/dev/null", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
@@ -165,10 +208,119 @@ def few_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_files_that_ran_side_by_side_are_counted_together(few_tests: Path) -> None:
-    runner = side_by_side.Runner([])
+    runner = side_by_side.Runner([], [])
     runner.run({"test_a", "test_b", "test_c"}, 2)
     side_by_side.merge(runner.codes, few_tests / "all.xml")
-    suite = run_tests.Suite("x", [])
-    suite.count_cases(few_tests / "all.xml")
-    assert (suite.passed, suite.failed) == (1, 2)
-    assert suite.failures == ["x: test_bad", "x: test_c"], "one that died is a failure by its name"
+    suite = run_tests.Suite("x", [], cases=run_tests.read_cases("x", few_tests / "all.xml"))
+    assert suite.passed == 1
+    assert [case.name for case in suite.failed] == ["test_bad", "test_c"], "one that died is a failure"
+
+
+# ── what is tried again, and what the last lines say ─────────────────────────────────────────
+
+HARMS = """
+import os, signal
+import pytest
+from harness import has_ended, wait_until
+
+@pytest.mark.load_dependent("a reason")
+def test_of_time(tmp_path):
+    assert False, "too slow"
+
+@pytest.mark.parametrize("how", ["exit", "kill", "stop", "segv", "asked"])
+@pytest.mark.load_dependent("a reason")
+def test_of_a_target(target, how):
+    job = target("sleep")
+    if how == "exit":
+        job.process.send_signal(signal.SIGUSR1)
+    elif how == "asked":
+        os.kill(job.pid, signal.SIGKILL)
+        job.process.wait()
+    else:
+        os.kill(job.pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "segv": signal.SIGSEGV}[how])
+    if how in ("exit", "kill", "segv"):
+        wait_until(lambda: has_ended(job.pid), 10)
+    if how == "stop":
+        wait_until(job.is_stopped, 10)
+
+@pytest.mark.parametrize("python", ["3.5"])
+def test_with(python):
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def harmed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, run_tests.Case]:
+    """Tests that end their targets in all ways, with our conftest.py; by name."""
+    folder = tmp_path_factory.mktemp("harmed")
+    own = harness.ROOT / "tests/integration"
+    (folder / "conftest.py").write_text(
+        f"import sys; sys.path.insert(0, {str(own)!r})\n"
+        f"exec(compile(open({str(own / 'conftest.py')!r}).read(), 'conftest.py', 'exec'))\n"
+        "harness.SUPPORTED = ((3, 5),)\n"
+    )
+    (folder / "test_harms.py").write_text(HARMS)
+    junit = folder / "all.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={junit}"]
+    command += ["-c", str(harness.ROOT / "pyproject.toml"), "--rootdir", str(folder), str(folder)]
+    subprocess.run(command, capture_output=True, cwd=folder, timeout=60)
+    return {case.name: case for case in run_tests.read_cases("x", junit)}
+
+
+def test_a_target_that_ended_or_stands_still_unasked_is_harm(harmed: dict[str, run_tests.Case]) -> None:
+    for how in ("exit", "kill", "stop", "segv"):
+        case = harmed[f"test_of_a_target[{how}]"]
+        assert case.failed and case.harm, how
+        assert run_tests.to_try_again([case]) == [], "it may depend on the load, but never harm"
+    assert not harmed["test_of_a_target[asked]"].failed
+
+
+def test_only_what_depends_on_the_load_is_tried_again(harmed: dict[str, run_tests.Case]) -> None:
+    slow = harmed["test_of_time"]
+    assert slow.failed and slow.load_dependent == "a reason" and not slow.harm
+    assert run_tests.to_try_again([slow]) == [slow]
+    plain = run_tests.Case("x", "f", "test_plain", failed=True)
+    assert run_tests.to_try_again([plain]) == []
+    assert run_tests.to_try_again([slow, plain]) == [], "the run is red already"
+    twice = [run_tests.Case("x", "f", f"test_y[{n}]", failed=True, load_dependent="z") for n in (1, 2)]
+    assert run_tests.to_try_again(twice) == [], "the same test, unsteady twice"
+    many = [run_tests.Case("x", "f", f"test_{n}", failed=True, load_dependent="z") for n in range(6)]
+    assert run_tests.to_try_again(many) == [] and run_tests.to_try_again(many[:5]) == many[:5]
+
+
+def test_a_python_that_is_missing_is_skipped_by_name_and_told(harmed: dict[str, run_tests.Case]) -> None:
+    case = harmed["test_with[3.5]"]
+    assert case.skipped == "no Python 3.5 on this machine (pyenv install 3.5)"
+    assert run_tests.is_allowed(case)
+    assert not run_tests.is_allowed(run_tests.Case("x", "f", "test_z", skipped="no pandas here"))
+    passed = [run_tests.Case("x", "f", f"test_z[{one}-a]") for one in ("3.6.15", "3.11.7", "3.14t")]
+    line = run_tests.python_line([*passed, passed[0], run_tests.Case("x", "f", "t[3.7.1]", skipped="no")])
+    assert line.startswith("Pythons tested: 3.6.15 (2), 3.11.7 (1), 3.14t (1); NOT TESTED: 3.7, 3.8, 3.9,")
+    assert line.endswith("3.13; not here: 3.14, 3.13t (make pythons)")
+
+
+def test_the_second_try_decides_and_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def suite(second: list[run_tests.Case]) -> run_tests.Suite:
+        first = run_tests.Case("x", "a.b", "test_y[1]", failed=True, load_dependent="z")
+        answers = [[first, run_tests.Case("x", "a.b", "test_w")], second]
+        commands = []
+
+        def run_once(self: run_tests.Suite, command: list[str], why: str = "") -> list[run_tests.Case]:
+            commands.append(command)
+            return answers.pop(0)
+
+        monkeypatch.setattr(run_tests.Suite, "run_once", run_once)
+        one = run_tests.Suite("x", ["run"], can_try_again=True)
+        one.run()
+        assert commands == [["run"], ["run", "--again", "a/b.py::test_y[1]"]]
+        return one
+
+    held = suite([run_tests.Case("x", "a.b", "test_y[1]")])
+    assert (held.passed, len(held.failed), [one.name for one in held.unsteady]) == (2, 0, ["test_y[1]"])
+    for second in (
+        [],  # it was not found
+        [run_tests.Case("x", "a.b", "test_y[1]", failed=True)],
+        [run_tests.Case("x", "a.b", "test_y[1]", skipped="no torch")],
+    ):
+        again = suite(second)
+        assert (again.passed, len(again.failed), again.unsteady) == (1, 1, [])

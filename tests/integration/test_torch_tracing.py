@@ -226,12 +226,61 @@ def test_variables_are_recorded_at_every_step(probing: Cli, target: StartTarget)
     job.expect_progress("steps")
 
 
-WITH_MONITORING = [one for one in harness.pythons() if harness.version_of(one) >= (3, 12) and "t" not in one]
+WITH_MONITORING = harness.wanted_pythons(lambda one: harness.version_of(one) >= (3, 12) and "t" not in one)
 WATCHED = harness.TARGETS / "target_torch_standin.py"
 
 
 def line_with(text: str) -> int:
     return 1 + next(i for i, line in enumerate(WATCHED.read_text().splitlines()) if text in line)
+
+
+@pytest.mark.load_dependent("other programs make steps longer, and more of longer steps have values")
+def test_values_take_a_share_of_the_time_and_no_more(probing: Cli, target: StartTarget) -> None:
+    """Of steps of a millisecond or two not each has some."""
+    job = start(target, "train", "steps,exprs=loss@train_step")
+    sql = "SELECT count(DISTINCT step) AS noted, max(step) - min(step) AS made FROM python.variables"
+
+    def of_many() -> dict[str, Any] | None:
+        [row] = ask(probing, job, sql)
+        return row if (row["made"] or 0) > 500 else None
+
+    row = wait_until(of_many, 40, "500 steps")
+    assert 0 < row["noted"] < 0.7 * row["made"], row
+    job.expect_progress("steps")
+
+
+class Clock:
+    """Stands in for the module time: a moment passes only where it is said."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+def test_values_at_the_ends_of_steps_take_half_a_percent() -> None:
+    """100,000 steps of 1 ms, of which each look at the stack takes 0.05 ms."""
+    names: dict[str, Any] = {"table": lambda name: None}
+    source = (harness.ROOT / "src/pyapi/exprs.py").read_text()
+    exec(compile(source, "exprs.py", "exec"), names)
+    clock = names["time"] = Clock()
+    exprs = names["Exprs"](["loss@train"])
+    looks = []
+
+    def note_stack(frame: object, step: int) -> None:
+        clock.now += 50e-6
+        looks.append(step)
+
+    exprs.note_stack = note_stack
+    for step in range(100_000):
+        exprs.on_step(step)
+        clock.now += 1e-3
+    share = len(looks) * 50e-6 / clock.now
+    assert 0.004 < share <= 0.005, share
+    assert len(looks) > 1000
 
 
 def expect_all_taken_back(probing: Cli, job: Target, ours: str) -> None:
@@ -267,7 +316,7 @@ def test_functions_off_the_stack_and_lines_are_watched(
     expect_all_taken_back(probing, job, used)
 
 
-BEFORE_MONITORING = [one for one in harness.pythons() if (3, 8) <= harness.version_of(one) < (3, 12)]
+BEFORE_MONITORING = harness.wanted_pythons(lambda one: (3, 8) <= harness.version_of(one) < (3, 12))
 
 
 @pytest.mark.parametrize("version", BEFORE_MONITORING)
@@ -324,6 +373,19 @@ def test_a_nan_on_a_gpu_is_found_without_waiting_for_it(probing: Cli, target: St
     assert {"module": "last", "stage": "forward", "nans": 1, "infs": 0, "numbers": 4} in rows
     assert {row["module"] for row in rows} == {"last", "Sequential"}
     job.expect_progress("steps")
+
+
+def test_a_part_that_is_seen_before_its_model_gets_its_whole_name(probing: Cli, target: StartTarget) -> None:
+    job = start(target, "part", "full")
+    alone = calls_of(probing, job)[0]
+    assert {row["module"] for row in alone} == {"Sequential", "inner", "SGD"}
+    inside(probing, job, "sys.modules['__main__'].whole.append(1)")
+    last = "(SELECT max(step) FROM python.torch_trace)"
+    sql = f"SELECT DISTINCT module FROM python.torch_trace WHERE step > {last} - 10"
+    names = {"Sequential", "first", "middle", "middle.inner", "last", "SGD"}
+    wait_until(
+        lambda: {row["module"] for row in ask(probing, job, sql)} == names, 20, "all have their places"
+    )
 
 
 def test_a_gpu_is_left_alone_while_a_graph_is_captured(probing: Cli, target: StartTarget) -> None:

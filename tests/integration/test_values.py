@@ -114,7 +114,6 @@ def python_rows(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
 def test_arrow_and_parquet_are_read_back_by_pyarrow(
     probing: Cli, job: Target, tmp_path: Path, format: str
 ) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed (tools/requirements.txt)")
     import pyarrow.ipc
     import pyarrow.parquet
 
@@ -152,12 +151,19 @@ print(type(answer).__module__.split(".")[0], type(answer).__name__)
 """
 
 
-def run_python(imports: str, job: Target, code: str) -> list[str]:
+CLIENTS = harness.ROOT / "build/clients-venv/bin/python"  # has pandas, polars and pyarrow
+
+
+def python_of_clients() -> str:
+    if not CLIENTS.exists():
+        pytest.skip("needs pandas and polars in build/clients-venv (tools/install_deps.sh clients)")
+    return str(CLIENTS)
+
+
+def run_python(imports: str, job: Target, code: str, python: str = sys.executable) -> list[str]:
     source = ASK.format(package=PACKAGE, imports=imports, pid=job.pid, sql=SQL, code=code)
     environment = harness.clean_environment(PROBING_LIBRARY=str(harness.BIN / "libprobing.so"))
-    done = subprocess.run(
-        [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=50
-    )
+    done = subprocess.run([python, "-c", source], env=environment, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -186,9 +192,8 @@ def test_plain_rows_have_python_values(probing: Cli, job: Target) -> None:
 def test_frames_that_are_imported_are_what_one_gets(
     probing: Cli, job: Target, module: str, kind: str, code: str
 ) -> None:
-    pytest.importorskip(module, reason=f"{module} is not installed here")
     probing("status").expect(0)
-    said, rows = run_python(f"import {module}", job, code)
+    said, rows = run_python(f"import {module}", job, code, python_of_clients())
     assert said == kind
     check(rows_from(rows))
 
@@ -203,12 +208,9 @@ print(answer["timestamp"].dt.tz, list(zip(*columns)))
 
 @pytest.mark.parametrize("without", ["", "pyarrow"])
 def test_pandas_keeps_large_integers_beside_null(probing: Cli, job: Target, without: str) -> None:
-    pytest.importorskip("pandas", reason="pandas is not installed here")
-    if not without:
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed (tools/requirements.txt)")
     probing("status").expect(0)
     hidden = f"sys.modules[{without!r}] = None\n" if without else ""
-    said, line = run_python(f"{hidden}import pandas", job, PANDAS)
+    said, line = run_python(f"{hidden}import pandas", job, PANDAS, python_of_clients())
     assert said == "pandas DataFrame"
     zone, rows_text = line.split(" ", 1)
     assert zone == "UTC"

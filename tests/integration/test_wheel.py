@@ -127,6 +127,7 @@ def test_an_installed_wheel_enters_another_mount_and_pid_namespace(venv: Venv, t
     assert venv.probing("-t", pid, "eval", "import os; os.getpid()").expect(0).stdout == "1\n"
     venv.probing("-t", pid, "eject").expect(0)
     outer.expect_progress()
+    outer.will_end(-9, 137)  # as unshare tells of its child
     os.kill(pid, 9)
     outer.kill()
 

@@ -52,6 +52,7 @@ class ForkedProcess:
     """As much of subprocess.Popen as a Target needs."""
 
     returncode: int | None = None
+    end_is_meant = False
 
     def __init__(self, zygote: Zygote, pid: int, stdout: Path) -> None:
         self.zygote, self.pid = zygote, pid
@@ -63,10 +64,13 @@ class ForkedProcess:
         return self.returncode
 
     def kill(self) -> None:
+        self.end_is_meant = True
         os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        return int(harness.wait_until(lambda: self.poll() is not None and str(self.poll()), 10, "it ends"))
+        code = int(harness.wait_until(lambda: self.poll() is not None and str(self.poll()), 10, "it ends"))
+        self.end_is_meant = True
+        return code
 
 
 class ForkedTarget(harness.Target):

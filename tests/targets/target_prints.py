@@ -26,8 +26,18 @@ def print_all_the_time():
         print("job", os.getpid(), report["loops"], flush=True)
 
 
+class Rigid(Slow):
+    """None of its methods can be replaced."""
+
+    __slots__ = ()
+
+    @property
+    def __dict__(self):
+        raise AttributeError("none")
+
+
 report.ready()
-sys.stdout = Slow()
+sys.stdout = Rigid() if sys.argv[1:] == ["rigid"] else Slow()
 for _ in range(3):
     threading.Thread(target=print_all_the_time, daemon=True).start()
 print_all_the_time()

@@ -1,6 +1,9 @@
-// An allocator that reads a file while it holds its lock. glibc's does so once, when it first gives memory
-// back (/proc/sys/vm/overcommit_memory); this one does it every time: a thread that is seen in read() may be
-// the worst one to borrow.
+// An allocator that does something while it holds its lock: target_reading_allocator read|clock|sleep.
+//   read   it reads a file. glibc's does so once, when it first gives memory back
+//          (/proc/sys/vm/overcommit_memory); this one does it every time
+//   clock  it looks at the clock, as those do that give memory back after a time; most of that is the vdso
+//   sleep  it sleeps, as those do that wait for a lock of their own
+// A thread that is seen there may be the worst one to borrow.
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -14,13 +17,22 @@ static _Alignas(16) char pool[kPool];
 static size_t used;
 static void* unused[kClasses];  // of each power of two, a list
 static int file = -1;
+static enum { kNothing, kRead, kClock, kSleep } under_lock;
+
+static void DoUnderLock(void) {
+  char byte;
+  struct timespec now;
+  const struct timespec pause = {0, 1000000};
+  if (under_lock == kRead) (void)!(lseek(file, 0, SEEK_SET), read(file, &byte, 1));
+  for (int i = 0; under_lock == kClock && i < 1000; ++i) clock_gettime(CLOCK_MONOTONIC, &now);
+  if (under_lock == kSleep) nanosleep(&pause, NULL);
+}
 
 static void* Take(size_t size) {
   int class = 5;
   while (((size_t)1 << class) < size + kHeader) ++class;
-  char byte;
   pthread_mutex_lock(&lock);
-  if (file >= 0) (void)!(lseek(file, 0, SEEK_SET), read(file, &byte, 1));
+  DoUnderLock();
   char* block = unused[class];
   if (block != NULL) {
     unused[class] = *(void**)(block + kHeader);
@@ -87,12 +99,15 @@ static void* Allocate(void* slots) {
   return NULL;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  const char* how = argc > 1 ? argv[1] : "read";
   volatile uint64_t* slots = ReportOpen();
   file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
   pthread_t thread;
   pthread_create(&thread, NULL, Allocate, (void*)slots);
   ReportReady("allocations turns");
+  under_lock = how[0] == 'r' ? kRead : how[0] == 'c' ? kClock : kSleep;
+  while (under_lock == kSleep) pause();  // only the thread that allocates is left to be borrowed
   for (;;) {
     const struct timespec pause = {0, 1000000};
     nanosleep(&pause, NULL);

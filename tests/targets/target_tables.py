@@ -128,8 +128,10 @@ def hooks():
     thread.join()
     try:
         {}["uncaught"]
-    except KeyError:
-        sys.excepthook(*sys.exc_info())
+    except KeyError as error:  # as Python does before it calls sys.excepthook
+        sys.last_type, sys.last_value, sys.last_traceback = sys.exc_info()
+        if sys.version_info >= (3, 12):
+            sys.last_exc = error
     sys.stderr = kept
 
 

@@ -23,6 +23,8 @@ class OwnTensor(torch.Tensor):
 
 
 def text(value):
+    if value.ndim == 0:  # its value instead
+        return "tensor(1)" if isinstance(value, torch.Tensor) else repr(value)
     shape = "(%s)" % (", ".join(map(str, value.shape)) + ("," if len(value.shape) == 1 else ""))
     described = "%s%s %s" % (type(value).__name__, shape, str(value.dtype).replace("torch.", ""))
     return described + (" %s" % value.device if isinstance(value, torch.Tensor) else "")

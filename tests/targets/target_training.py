@@ -46,9 +46,17 @@ def train(report):
         time.sleep(0.001)
 
 
+def half(value):
+    return value / 2
+
+
+def whole(value):
+    return half(value) + half(value)
+
+
 def other(report):
     while True:
-        report["others"] += 1
+        report["others"] += int(whole(1))
         time.sleep(0.001)
 
 

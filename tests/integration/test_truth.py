@@ -1,0 +1,81 @@
+"""Profiles show what the program did: shares of programs that are hard to sample, judged by statistics.
+
+Each program (tests/targets/target_truth.py) counts how long it was in left and in right. N samples may differ
+from that by chance, and by no more than chance: the bound holds for all but one run in 100,000.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import harness
+import pytest
+from harness import Cli, Target
+
+StartTarget = Callable[..., Target]
+
+SECONDS = 3
+Z = 4.4  # of the normal distribution: two sides, 1e-5
+# What a run on a machine with other work can be off by besides: the recording begins and ends some
+# milliseconds after the counters were read, and a counter is written when its phase ends.
+EDGE = 0.02
+
+KINDS = [
+    "calls",
+    "recursion",
+    "generators",
+    "threads",
+    "sleeping",
+    "native",
+    "asyncio",
+    "paced 50",
+    "paced 100",
+]
+
+
+def seen_share(collapsed: str) -> tuple[float, int]:
+    counts = {"left": 0, "right": 0}
+    for line in collapsed.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        for name in counts:
+            if f";{name}_" in stack:
+                counts[name] += int(count)
+    total = sum(counts.values())
+    assert total > 0, collapsed
+    return counts["left"] / total, total
+
+
+def sampled_and_true_share(
+    probing: Cli, started: Target, hz: int, *arguments: str
+) -> tuple[float, float, int]:
+    before = started.report()
+    answer = probing(
+        "-t", started.pid, "record", "-d", SECONDS, "-r", hz, "-f", "collapsed", "-o", "-", *arguments
+    ).expect(0)
+    after = started.report()
+    left, right = (after[name] - before[name] for name in ("left", "right"))
+    share, samples = seen_share(answer.stdout)
+    assert noted(r"(\d+) samples are left out", answer) < 0.01 * samples, answer.stderr
+    late = noted(r"(\d+) samples came late", answer)  # the next one stands for them: that many fewer looks
+    return share, left / (left + right), max(1, samples - late)
+
+
+def noted(pattern: str, answer: harness.Answer) -> int:
+    found = re.search(pattern, answer.stderr)
+    return int(found[1]) if found else 0
+
+
+# Every kind on the oldest and the newest Python, the two that went most wrong on all of them.
+ENDS = {harness.python_ids()[0], harness.python_ids()[-1]}
+CASES = [(v, k) for v in harness.python_ids() for k in KINDS if v in ENDS or k in ("recursion", "paced 50")]
+
+
+@pytest.mark.parametrize(("version", "kind"), CASES)
+def test_shares_are_true(probing: Cli, target: StartTarget, version: str, kind: str) -> None:
+    started = target("truth", *kind.split(), python=version)
+    seen, truth, samples = sampled_and_true_share(probing, started, 100)
+    by_chance = Z * math.sqrt(truth * (1 - truth) / samples)
+    assert abs(seen - truth) <= by_chance + EDGE, f"{seen:.3f} is not {truth:.3f} ({samples} samples)"
+    started.expect_unharmed()
