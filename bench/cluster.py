@@ -31,6 +31,7 @@ import harness  # noqa: E402
 import job_hosts  # noqa: E402
 from job_hosts import Host, with_package  # noqa: E402
 from lean_http import ask, request  # noqa: E402
+from promises import Promises  # noqa: E402
 
 SQL = (
     "SELECT rank, avg(duration), max(duration) FROM global.python.torch_steps"
@@ -94,7 +95,7 @@ def measure(what: str, host: Host, ranks: int, queries: int) -> dict[str, Any]:
     return row
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--hosts", default="1,8,64")
     parser.add_argument("--ranks", type=int, default=8)
@@ -131,7 +132,14 @@ def main() -> None:
     results.mkdir(exist_ok=True)
     record = {"machine": platform.platform(), "date": time.strftime("%F"), "rows": rows}
     (results / "cluster.json").write_text(json.dumps(record, indent=1) + "\n")
+    promises = Promises()
+    each = [row["p50_ms"] / count for row, count in zip(rows, counts, strict=False)]
+    for fewer, more, count in zip(each[1:], each[2:], counts[2:], strict=False):
+        promises.at_most(f"{count} hosts, p50 for each, times that of fewer", more / fewer, 2)
+    for row in rows[len(counts) :]:  # a host that hangs is waited for, and for no longer
+        promises.at_most(f"{row['what']}, worst", row["worst_ms"], TIMEOUT_S * 1000 + 1000, "ms")
+    return promises.exit_code()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

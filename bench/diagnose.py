@@ -4,11 +4,12 @@
     diagnose.py [--seeds 20] [--healthy 20] [--world 4] [--patience 5] [--troubles hang,nan,…]
 
 Machines are namespaces of this one on a bridge (tests/integration/machines.py). Every kind of trouble is
-provoked in a rank and at a step that the seed draws (tests/targets/target_gloo.py); then the first machine is
-asked again and again, for all classes, until the right one with the right rank is named. What counts are the
-seconds from the moment it went wrong; what else the same answer said stands beside them. Healthy jobs are
-asked after 200 steps, and once more with a patience of 10 s. Needs root and torch. Writes JSON to
-bench/results/ and fails when less than 95 % are right within 30 s, or a healthy job gives an alarm.
+provoked in a rank and at a step that the seed draws (tests/targets/target_gloo.py); then the first machine
+is asked again and again, for all classes, until the right one with the right rank is named. What counts are
+the seconds from the moment it went wrong; what else the same answer said stands beside them, and makes a
+run wrong when it does not follow from the trouble (gloo_jobs.FOLLOWS). Healthy jobs are asked after 200
+steps, and once more with a patience of 10 s. Needs root and torch. Writes JSON to bench/results/ and fails
+when less than 95 % are right within 30 s, or a healthy job gives an alarm.
 """
 
 from __future__ import annotations

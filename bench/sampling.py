@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
 import harness  # noqa: E402
+from promises import Promises  # noqa: E402
 
 PEERS = ROOT / "build/bench-venv/bin"
 
@@ -165,18 +166,16 @@ def main() -> int:
         finally:
             target.kill()
     ours = next(row for row in rows if row.tool == "probing record")
-    for what, value, limit in [
-        ("target, per CPU second", ours.slower_per_cpu_percent, 1),
-        ("sampler, of a core", ours.sampler_cpu_percent, 5),
-    ]:
-        print(f"promise: {what:<24}{value:>6.2f} %   ≤ {limit} %   {'ok' if value <= limit else 'MISSED'}")
+    promises = Promises()
+    promises.at_most("target slower, per CPU second", ours.slower_per_cpu_percent, 1, "%")
+    promises.at_most("sampler, of a core", ours.sampler_cpu_percent, 5, "%")
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
     path = results / time.strftime("sampling-%Y%m%d-%H%M%S.json")
     content = {"machine": machine, "options": vars(arguments), "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"\n{path.relative_to(ROOT)}")
-    return 0
+    return promises.exit_code()
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 import harness  # noqa: E402
 from lean_http import ask, request  # noqa: E402
 from paced import ask_at_pace  # noqa: E402
+from promises import Promises  # noqa: E402
 from users import free_port  # noqa: E402
 
 GROUP_BY = "SELECT i % 100 AS k, count(*), avg(i) FROM range(10000) t(i) GROUP BY k"
@@ -205,7 +206,7 @@ def open_pages(port: int, count: int, **what: str) -> Iterator[None]:
         yield
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--clients", type=int, default=50)
@@ -279,7 +280,15 @@ def main() -> None:
         "rows": rows,
     } | {"steps": steps}
     (results / "server.json").write_text(json.dumps(record, indent=1) + "\n")
+    promises = Promises()
+    by_name = {row["what"]: row["p50_ms"] for row in rows}
+    promises.at_most("group by over 10,000 rows, p50", by_name["group by over 10,000 rows"], 2, "ms")
+    promises.at_most("backtrace, p50", by_name["backtrace"], 10, "ms")
+    # What our load takes from a job on another core that any other program there would not.
+    more = steps["loaded_percent"] - steps["busy_loop_percent"]
+    promises.at_most("a step of the job, longer than beside a busy loop", more, 1, "%")
+    return promises.exit_code()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -21,6 +21,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from promises import Promises
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -75,9 +78,9 @@ def main() -> int:
         for _ in range(runs):
             for name in random.sample(list(cases), len(cases)):
                 times[name].append(start(*cases[name]))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, values in times.items():
-        row: dict[str, object] = {"case": name}
+        row: dict[str, Any] = {"case": name}
         for index, kind in enumerate(("wall", "cpu")):
             pairs = [(plain[index], one[index]) for plain, one in zip(times["plain"], values, strict=True)]
             middle, low, high = difference(pairs)
@@ -92,7 +95,12 @@ def main() -> int:
     (results / time.strftime("start_hook-%Y%m%d-%H%M%S.json")).write_text(
         json.dumps(content, indent=1) + "\n"
     )
-    return 0
+    hooked, again = (next(row for row in rows if row["case"] == one) for one in ("hooked", "plain again"))
+    promises = Promises()
+    # The range of two that are alike shows what this machine can tell apart.
+    noise = max(abs(end) for end in again["cpu_range_ms"])
+    promises.at_most("more CPU time without PROBING", hooked["cpu_more_ms"], 0.5 + noise, "ms")
+    return promises.exit_code()
 
 
 if __name__ == "__main__":

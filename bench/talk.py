@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
 import harness  # noqa: E402
+from promises import Promises  # noqa: E402
 from terminal import PROMPT, Terminal  # noqa: E402
 
 SLICE_S = 0.4  # of A and of B
@@ -41,9 +42,11 @@ def start(name: str, python: Path | None = None) -> harness.Target:
     return harness.Target(command, Path(tempfile.gettempdir()), {})
 
 
+promises = Promises()
+
+
 def row(what: str, value: float, unit: str, bound: float) -> dict[str, Any]:
-    verdict = "" if value <= bound else "   MISSED"
-    print(f"{what:58} {value:>8.2f} {unit:3}  (at most {bound:g} {unit}){verdict}", flush=True)
+    promises.at_most(what, value, bound, unit)
     return {"what": what, "value": round(value, 3), "unit": unit, "bound": bound}
 
 
@@ -154,7 +157,7 @@ def watching(probing: harness.Cli, python: str, pairs: int) -> list[dict[str, An
     ]
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--pairs", type=int, default=20)
@@ -173,7 +176,8 @@ def main() -> None:
         "rows": rows,
     }
     (results / "talk.json").write_text(json.dumps(record, indent=1) + "\n")
+    return promises.exit_code()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

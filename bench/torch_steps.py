@@ -29,6 +29,7 @@ from pathlib import Path
 
 import torch
 from paired import CLOCKS, Ratio, capped, compare, faster, mean, switching
+from promises import Promises
 from torch_idle import share_of_probe
 from torch_models import MODELS, prepare, trainer, warm
 from torch_peers import PYPI, Profiler, PySpy, Worker, has_py_spy, has_pypi
@@ -170,7 +171,7 @@ def verdict(model: str, row: str, ratios: dict[str, Ratio]) -> str:
     return f"{'within' if highest <= most else 'NOT SHOWN to be within'} {most:g} %"
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=40, help="for each row")
     parser.add_argument("--rows", default="", help="some of them, by how they begin: idle,every")
@@ -206,6 +207,12 @@ def main() -> None:
             known[row] = ratios
             show(f"{name}: {row}", ratios, f"calculated  {verdict(name, row, ratios)}")
     save(found, accounted)
+    promises = Promises()
+    for name, known in found.items():
+        for row, most in BOUNDS.get(name, {}).items():
+            if row in known:
+                promises.at_most(f"{name}: {row}, upper end", percents(known[row]["cpu"])[2], most, "%")
+    return promises.exit_code()
 
 
 def calculated(known: dict[str, dict[str, Ratio]], step: Callable[[], None]) -> dict[str, dict[str, Ratio]]:
@@ -234,4 +241,4 @@ def save(found: dict[str, dict[str, dict[str, Ratio]]], accounted: dict[str, flo
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
