@@ -29,7 +29,7 @@ export function whenAwake(run: () => void, signal: AbortSignal): void {
 // less often; `failed` hears of it, and of its success with null.
 // asks at once
 export function poll(task: () => Promise<unknown>, { every, signal, failed }: PollOptions): () => void {
-  let timer = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   let running = false;
   let again = false;
   let failures = 0;

@@ -54,7 +54,7 @@ export function follow(
   { signal, hears, failed, parse = JSON.parse }: FollowOptions,
 ): () => void {
   let connection = new AbortController();
-  let timer = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   let failures = 0;
 
   const hear: HearEvent = (name, data) => {

@@ -154,7 +154,7 @@ function answer({ value, traceback, note, duration_us: took, gil_holder: holder 
   if (note) parts.push(h("p", { class: "quiet-text" }, note));
   if (holder)
     parts.push(
-      h("pre", { class: "error" }, `thread ${holder.tid} ${holder.name} has the GIL:\n${holder.stack}`),
+      h("pre", { class: "error" }, `thread ${holder.tid} ${holder.name} has the GIL:\n${holder.stack.join("\n")}`),
     );
   if (took !== undefined) parts.push(h("span", { class: "quiet-text took" }, seconds(took / 1e6)));
   return parts;

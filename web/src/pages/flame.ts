@@ -33,11 +33,15 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     before: null,
     baseline: null,
     startedHere: false,
+    mayStart: false,
   };
   const controls = makeFlameControls(params, {
     record: () => take(),
     changed: (changes) => redraw(changes),
-    follow: (on) => switchLive(on),
+    follow: (on) => {
+      state.mayStart = on;
+      void switchLive(on);
+    },
     search: (word) => view.search(word),
     resetZoom: () => view.reset(),
     keepBaseline: () => keepBaseline(),
@@ -155,6 +159,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     if (!controls.following()) return;
     try {
       const samples = await readSamples();
+      if (!samples?.running && !state.mayStart) return place.show(notSampled()); // a link changes no setting
       if (!samples?.running) return await setSampling(true);
       const interval = controls.interval();
       const parts = interval > 0 ? await readInterval(interval, samples) : null;
@@ -174,6 +179,10 @@ function invitation() {
     "Nothing recorded yet",
     "Record some seconds. The process is read from outside, 100 times a second; it needs no probe and does not stop.",
   );
+}
+
+function notSampled() {
+  return empty("This process is not sampled", "Switch “Continuous” off and on again to start sampling it.");
 }
 
 function nothingRan() {

@@ -40,7 +40,7 @@ export function mount({ root, params, target, signal, live }: PageContext) {
   const place = new Place(
     empty(
       "Ask something",
-      "Ctrl+Enter runs the query. Tables and columns are completed while you type; all of DuckDB's SQL works.",
+      "Run or Ctrl+Enter runs the query. Tables and columns are completed while you type; all of DuckDB's SQL works.",
     ),
   );
   const store = isStore(params);
@@ -214,7 +214,7 @@ export function mount({ root, params, target, signal, live }: PageContext) {
     (known) => known.forEach((value, key) => schema.set(key, value)),
     () => {}, // without it there is no completion, and the query will say why
   );
-  if (params.get("q")) run();
+  // What an address says is only typed: anybody can make a link, and it would run with the reader's rights.
   const again = live(async () => {
     if (watch.on() && result && !running) await run({ isWatch: true });
   }, WATCH_MS);

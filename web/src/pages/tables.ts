@@ -55,7 +55,12 @@ export function mount({ root, params, target, signal, live }: PageContext) {
     list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
   }
 
-  function choose(name: string) {
+  // What a probe reads in the running job is read when somebody asks for it here: a link is not enough.
+  function isCostly({ kind, origin }: Table) {
+    return kind === "live" && origin === "probe";
+  }
+
+  function choose(name: string, { byAddress = false } = {}) {
     const table = schema.get(name);
     if (!table) return;
     chosen = name;
@@ -72,8 +77,15 @@ export function mount({ root, params, target, signal, live }: PageContext) {
       place.fail(null);
       place.show(result.rows.length > 0 ? grid.node : empty("No rows", reason(name, table)));
     };
-    shown = { place, refresh };
-    again();
+    const start = () => {
+      shown = { place, refresh };
+      again();
+    };
+    if (!byAddress || !isCostly(table)) return start();
+    shown = null;
+    const button = h("button", { type: "button", class: "primary", onclick: start }, "Read them");
+    const what = "The probe looks for these rows in the memory of the running job.";
+    place.show(h("div", {}, empty("Not read yet", what), button));
   }
 
   filter.addEventListener("input", drawList);
@@ -90,7 +102,7 @@ export function mount({ root, params, target, signal, live }: PageContext) {
   loadSchema().then(
     (known) => {
       schema = known;
-      choose(chosen !== null && known.has(chosen) ? chosen : FIRST);
+      choose(chosen !== null && known.has(chosen) ? chosen : FIRST, { byAddress: true });
       showChosen();
     },
     (error) => !signal.aborted && fill(detail, failure(asFailure(error))),

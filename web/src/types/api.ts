@@ -86,7 +86,7 @@ export interface EvalAnswer extends Printed {
   exception?: string;
   note?: string;
   duration_us?: number;
-  gil_holder?: { tid: number; name: string; stack: string };
+  gil_holder?: { tid: number; name: string; stack: string[] };
 }
 
 export interface GetAnswers {

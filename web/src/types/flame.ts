@@ -74,6 +74,7 @@ export interface FlameState {
   before: FoldedStack[] | null; // of the interval before the one that is shown
   baseline: Recorded | null;
   startedHere: boolean;
+  mayStart: boolean; // somebody has switched it on here
 }
 
 export interface FlameActions {

@@ -1,0 +1,186 @@
+// @vitest-environment happy-dom
+// Every page is mounted on answers as probingd gives them: what breaks one is seen without a browser.
+import { afterEach, beforeEach, expect, type MockInstance, test, vi } from "vitest";
+import { poll } from "./lib/poll";
+import { targets } from "./lib/targets";
+import { PAGES } from "./routes";
+import type { Rows } from "./types/api";
+import type { PageContext } from "./types/page";
+
+const PID = 17;
+// One row that has a column for everything that the pages ask for: each takes those that it knows.
+const ROW: Record<string, string | number | boolean | null> = {
+  timestamp: "2026-01-01 00:00:00.5+00",
+  who: "rank 0",
+  pid: PID,
+  rank: 0,
+  host: "node7",
+  tid: PID,
+  table_name: "system.process",
+  column_name: "generation",
+  type: "BIGINT",
+  kind: "stored",
+  origin: "probe",
+  doc: "collections",
+  unit: "",
+  cmdline: "python train.py",
+  command: "python train.py",
+  thread_name: "MainThread",
+  name: "loss",
+  state: "running",
+  user: "me",
+  started: "2026-01-01 00:00:00+00",
+  threads: 3,
+  func: "train",
+  file: "/job/train.py",
+  lineno: 7,
+  depth: 0,
+  frame_type: "Python",
+  place: "train:7",
+  module: "net.fc",
+  module_type: "Linear",
+  operation_name: "forward",
+  stage: "forward",
+  step: 5,
+  steps: 1,
+  time: 1_767_225_600,
+  start: 1_767_225_600_000,
+  start_ns: 1_767_225_600_000_000,
+  duration: 0.5,
+  duration_ms: 500,
+  calls: 2,
+  mean_ms: 1,
+  total_ms: 2,
+  value: 0.25,
+  data_wait: 0.1,
+  forward: 0.1,
+  backward: 0.1,
+  optimizer: 0.1,
+  overhead: 0,
+  rss: 1e8,
+  vms: 2e8,
+  fds: 9,
+  cpu: 50,
+  cpu_percent: 50,
+  seconds: 0.5,
+};
+const ROWS: Rows = {
+  columns: Object.keys(ROW).map((name) => ({ name, type: typeof ROW[name] === "number" ? "DOUBLE" : "VARCHAR" })),
+  rows: [Object.values(ROW)],
+};
+const FRAME = { kind: "python", func: "train", file: "/job/train.py", lineno: 7, first_line: 1, type: "Python" };
+const LISTED = [{ pid: PID, state: "live", command: "python train.py", python: "3.11", how: "ptrace" }];
+const ANSWERS: Record<string, object> = {
+  targets: { targets: LISTED },
+  status: { version: "1", pid: 1, uptime_s: 5, targets: 1, rss_bytes: 1e7, listening: "127.0.0.1:3344" },
+  config: {
+    settings: [{ name: "probing.sample_rate", value: "0.1", default: "0", description: "seconds between samples" }],
+  },
+  diagnose: { findings: [], rules: 12 },
+  samples: { pid: PID, running: true, period_ns: 1e8, samples_taken: 1, lost: {}, folded: [], bursts: [] },
+  backtrace: {
+    pid: PID,
+    threads: [{ tid: PID, name: "MainThread", state: "running", has_gil: true, wait: "", frames: [FRAME], tasks: [] }],
+  },
+  query: ROWS,
+};
+// What a page shows once it has answers.
+const SHOWN: Record<string, string> = {
+  overview: ".facts",
+  stacks: ".thread",
+  flame: "button.primary",
+  training: ".facts",
+  timeline: "canvas.timeline",
+  system: "figure.chart",
+  cluster: ".rank, .state.empty",
+  query: ".past",
+  tables: "[role=option]",
+  console: ".console",
+  settings: ".setting",
+};
+
+const asked: string[] = [];
+
+// fetch() as the server would answer it.
+async function answer(input: URL | string, options?: RequestInit): Promise<Response> {
+  const url = new URL(input);
+  const route = url.pathname.split("/").pop() ?? "";
+  asked.push(`${options?.method ?? "GET"} ${route} ${options?.body ?? ""}`);
+  if (route === "events") {
+    const queries = JSON.parse(url.searchParams.get("queries") ?? "{}");
+    const results = Object.fromEntries(Object.keys(queries).map((name) => [name, ROWS]));
+    const text = `event: targets\ndata: ${JSON.stringify(ANSWERS.targets)}\n\nevent: results\ndata: ${JSON.stringify(results)}\n\n`;
+    return new Response(text, { headers: { "Content-Type": "text/event-stream" } });
+  }
+  if (!(route in ANSWERS)) throw new Error(`nobody answers ${route}`);
+  return new Response(JSON.stringify(ANSWERS[route]), { headers: { "Content-Type": "application/json" } });
+}
+
+// Charts draw on a canvas, which takes anything and shows nothing here.
+const canvas: unknown = new Proxy(() => {}, {
+  get: (_, name) => (name === "measureText" ? () => ({ width: 8 }) : canvas),
+  apply: () => canvas,
+  set: () => true,
+});
+
+let complaints: MockInstance;
+
+beforeEach(() => {
+  asked.length = 0;
+  vi.stubGlobal("fetch", answer);
+  vi.stubGlobal("Path2D", class {
+    rect() {}
+  });
+  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockImplementation((() => canvas) as never);
+  vi.stubGlobal("WebSocket", class extends EventTarget {
+    close() {}
+  });
+  complaints = vi.spyOn(console, "error");
+  targets.list = LISTED;
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+  document.body.replaceChildren();
+});
+
+async function open(name: string, address = "", target: number | null = PID) {
+  location.hash = `#/${name}?${address}`;
+  const root = document.createElement("div");
+  document.body.append(root);
+  const stop = new AbortController();
+  const { signal } = stop;
+  const live: PageContext["live"] = (task, every, place) =>
+    poll(task, { every, signal, failed: (error) => place?.fail(error) });
+  const page = PAGES.find((each) => each.name === name);
+  const { mount } = await page!.load();
+  mount({ root, params: new URLSearchParams(address), target, signal, live } as never);
+  return { root, stop };
+}
+
+test.each(PAGES.map(({ name }) => name))("%s shows what the server answers", async (name) => {
+  const { root, stop } = await open(name);
+  await vi.waitFor(() => expect(root.querySelector(SHOWN[name]), root.textContent ?? "").not.toBeNull(), 5000);
+  expect(root.querySelector(".failure")?.textContent).toBeUndefined();
+  expect(complaints).not.toHaveBeenCalled();
+  stop.abort();
+});
+
+test("what stands in an address is not run before somebody says so", async () => {
+  const { root, stop } = await open("query", "q=SELECT+42");
+  await vi.waitFor(() => expect(root.querySelector(".past")).not.toBeNull());
+  await new Promise((done) => setTimeout(done, 50));
+  expect(asked.filter((each) => each.includes("SELECT 42"))).toEqual([]);
+  const run = [...root.querySelectorAll("button")].find((each) => each.textContent === "Run");
+  run?.click();
+  await vi.waitFor(() => expect(asked.filter((each) => each.includes("SELECT 42")).length).toBe(1));
+  stop.abort();
+});
+
+test("a link changes no setting of a process", async () => {
+  ANSWERS.samples = { ...ANSWERS.samples, running: false };
+  const { root, stop } = await open("flame", "live=1");
+  await vi.waitFor(() => expect(root.textContent).toContain("not sampled"));
+  expect(asked.filter((each) => each.startsWith("POST config"))).toEqual([]);
+  stop.abort();
+});
