@@ -87,6 +87,8 @@ def main() -> int:
         run("ruff format", [str(TOOLS / "ruff"), "format", "--check", "--quiet", "--diff", "."]),
         run("clang-format", [str(TOOLS / "clang-format"), "--dry-run", "--Werror", *cxx]),
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
+        run("check_fuzzers", [sys.executable, "tools/check_fuzzers.py"]),
+        run("mutants: every text and test is there", [sys.executable, "tools/mutants.py", "--check"]),
         run("check_embedded", [sys.executable, "tools/check_embedded.py"]),
         check_machine_names(),
         check_web_page(),

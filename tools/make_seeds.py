@@ -7,6 +7,8 @@ Needs g++ and a python3; run it again when a fuzzer's format changes. Files that
 
 from __future__ import annotations
 
+import base64
+import pickle
 import struct
 import subprocess
 import tempfile
@@ -136,8 +138,66 @@ LINES = {
 }
 
 
+def make_answers() -> dict[tuple[str, str], bytes]:
+    """What other hosts, stores, workers and the kernel say."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n\r\n{}"
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    node = b'{"instance":"1","host":"h","version":"1","ranks":2,"wall_ns":5,"knows":["10.0.0.1:1"]}'
+    members = b'{"kvs":[{"key":"L3A=","value":"MTAuMC4wLjE6MQ=="}]}'
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    agents = base64.b64encode(pickle.dumps([{"addr": "node7", "pid": 1}, {"addr": "node8"}], 4))
+    text = struct.pack("<Q", 3) + b"abc"
+    file = b"job=J/rank=0/day=2026-01-01/table=python.gc/here~7~17~1~0~5~17672256~17672257.parquet"
+    environment = b"RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=1\0SLURM_JOB_ID=17\0MASTER_ADDR=h\0MASTER_PORT=1\0"
+    killed = b"3,1,2,-;Out of memory: Killed process 17 (python3) total-vm:1kB, anon-rss:2kB\n"
+    store = b'{"meta":[{"name":"a","type":"Int64"},{"name":"b","type":"String"}],"data":[["1","x\'y"]]}'
+    return {
+        ("http_answer_fuzz", "length"): http,
+        ("http_answer_fuzz", "chunks"): chunked,
+        ("web_socket_fuzz", "text"): b"\x81\x02{}\x89\x00\x01\x01a\x80\x01b",
+        ("web_socket_fuzz", "close"): b"\x81\x7e\x00\x80" + b"x" * 128 + b"\x88\x02\x03\xe8",
+        ("packing_fuzz", "block"): struct.pack("<Q", 5) + b"\x50hello",
+        ("tcp_store_fuzz", "agents"): b"\0" + agents,
+        ("tcp_store_fuzz", "value"): b"\x01\0" + text,
+        ("tcp_store_fuzz", "etcd"): b"\x02" + head % len(members) + members,
+        ("tcp_store_fuzz", "node"): b"\x03" + head % len(node) + node,
+        ("answer_fuzz", "rows"): store,
+        ("protocol_fuzz", "text"): b"\x06" + text,
+        ("protocol_fuzz", "open"): b"\0" + struct.pack("<q", 1) + text,
+        ("messages_fuzz", "status"): text + struct.pack("<Q", 0) + text + struct.pack("<Q", 0),
+        ("names_fuzz", "hosts"): b"node[001-003,7],other:3344",
+        ("names_fuzz", "address"): b"[::1]:3344",
+        ("names_fuzz", "peers"): b"slurm,dns:workers:3344,etcd:10.0.0.1:2379/probing",
+        ("names_fuzz", "store"): b"clickhouse://me:secret@host:8123/db?secure=1",
+        ("names_fuzz", "torch"): b"on,exprs=loss@train,acc1@train,rate=0.1",
+        ("job_identity_fuzz", "torchrun"): environment,
+        ("history_files_fuzz", "path"): file,
+        ("host_text_fuzz", "stat"): STAT,
+        ("host_text_fuzz", "status"): STATUS,
+        ("host_text_fuzz", "killed"): killed,
+    }
+
+
+def make_debug_info(folder: Path, version: int) -> bytes:
+    """A library whose function has another one inlined into it, with debug information."""
+    source = folder / "lines.c"
+    source.write_text(
+        "static inline __attribute__((always_inline)) int inner(int v) { return v * v; }\n"
+        "int outer(int v) {\n  return inner(v) + inner(v + 1);\n}\n"
+    )
+    output = folder / f"lines{version}.so"
+    flags = [f"-gdwarf-{version}", "-O2", "-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code"]
+    prefix = f"-ffile-prefix-map={folder}=/source"
+    subprocess.run(["gcc", *flags, prefix, "-o", str(output), str(source)], check=True, cwd=folder)
+    return output.read_bytes()
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
+        for version in (4, 5):
+            write("debug_info_fuzz", f"dwarf{version}", make_debug_info(Path(folder), version))
+        write("jit_code_fuzz", "object", make_debug_info(Path(folder), 5))
+        write("jit_code_fuzz", "perf_map", b"100 40 py::train:/job.py\n140 20 other\n")
         for style in ("gnu", "sysv"):
             library = make_library(Path(folder), style)
             for fuzzer in ("elf_image_fuzz", "module_fuzz"):
@@ -149,6 +209,7 @@ def main() -> None:
         ("syscall", b"202 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8\n"),
     ):
         write("status_fuzz", name, text)
+    write("preflight_fuzz", "status", STATUS)
     write("core_file_fuzz", "one_page", make_core())
     for number, table in enumerate(LINE_TABLES):
         head = struct.pack("<Bii", number, 1, 30)
@@ -161,6 +222,11 @@ def main() -> None:
     moving = struct.pack("<BBHH", 9, 0, 0x800, 0x900) * 4
     write("stack_reader_fuzz", "moving", b"\x04" + moving)
     write("object_reader_fuzz", "moving", b"\x06" + moving)
+    # Classes, which come last in the memory: a base, a flag, a dict, a list of members that change meanwhile.
+    for number, how in enumerate((0, 2, 3, 5)):
+        places = ((5 * i, how, 0x6A00 + 104 * i, 0x2000 + 264 * i) for i in range(40))
+        patches = b"".join(struct.pack("<BBHH", *place) for place in places)
+        write("object_reader_fuzz", f"classes{how}", bytes([number + 3]) + patches)
     write("message_fuzz", "two", make_messages())
     for name, text in (("seconds", b"probing.eval.timeout=0.5"), ("bytes", b"probing.max_memory=1GB")):
         write("settings_fuzz", name, text)
@@ -168,6 +234,8 @@ def main() -> None:
         write("session_fuzz", name, text)
     for name, text in LINES.items():
         write("text_commands_fuzz", name, text)
+    for (fuzzer, name), content in make_answers().items():
+        write(fuzzer, name, content)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,12 @@ ENVIRONMENT = [
     ("PROBING_DISABLE", "1 keeps the probe out of a process."),
     ("PROBING_TOKEN", "the token sent to an address given with -t."),
     ("PROBE_ADDR, PROBING_ADDR, PROBING_PORT", "where a program is served from its start on."),
+    (
+        "PROBE_BG",
+        "1, the default: a program started with the probe is served in the background. 0: it begins when the "
+        "first client asks about it.",
+    ),
+    ("PROBE_PPROF", "1 samples a program from its start on, 0 never."),
 ]
 EXIT_CODES = [
     ("0", "done"),

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """Runs the integration tests, several files at a time, and writes one JUnit file about all of them.
 
-    side_by_side.py JUNIT [argument of pytest…]
+    side_by_side.py JUNIT [argument of pytest…] [--again NODE…]
 
 Most tests wait for something most of the time. Each file has processes, loopback and /tmp of its own
 (tools/apart.sh), so that no two meet in one probingd. Files whose tests are about how long something takes
 are run when the others are done. Where nothing can be kept apart (without root) one pytest runs them all.
-With --last-failed only what failed the last time is run, one file after the other.
+After --again only these tests are run, one file after the other.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -28,7 +27,7 @@ CACHES = ROOT / "build/pytest-cache"
 APART = ROOT / "tools/apart.sh"
 # What these measure is changed by what runs beside them.
 ALONE = frozenset({"test_soak"})
-NOTHING_COLLECTED = 5  # an exit code of pytest: -k, or --last-failed
+NOTHING_COLLECTED = 5  # an exit code of pytest: -k
 AT_ONCE = min(4, os.cpu_count() or 1)
 
 
@@ -41,19 +40,25 @@ def took_last_time(name: str) -> float:
         return (TESTS / f"{name}.py").stat().st_size / 400
 
 
-def run_file(name: str, arguments: list[str]) -> tuple[int, str]:
+def run_file(name: str, nodes: list[str], arguments: list[str]) -> tuple[int, str]:
     (PARTS / f"{name}.xml").unlink(missing_ok=True)
-    command = [str(APART), sys.executable, "-m", "pytest", f"tests/integration/{name}.py"]
+    command = [str(APART), sys.executable, "-m", "pytest", *(nodes or [f"tests/integration/{name}.py"])]
     command += [f"--junit-xml={PARTS / name}.xml", "-o", f"cache_dir={CACHES / name}", *arguments]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 
 
+def file_of(node: str) -> str:
+    """Of tests/integration/test_x.py::test_y: test_x."""
+    return Path(node.partition("::")[0]).stem
+
+
 class Runner:
     """Takes files from a queue, the longest first, and shows what each said when it is done."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], nodes: list[str]) -> None:
         self.arguments = arguments
+        self.nodes = nodes
         self.codes: dict[str, int] = {}
         self.lock = threading.Lock()
 
@@ -67,7 +72,8 @@ class Runner:
                         return
                     name = queue.pop()
                 began = time.monotonic()
-                code, output = run_file(name, self.arguments)
+                nodes = [node for node in self.nodes if file_of(node) == name]
+                code, output = run_file(name, nodes, self.arguments)
                 with self.lock:
                     self.codes[name] = code
                     if code != NOTHING_COLLECTED:
@@ -94,21 +100,18 @@ def merge(codes: dict[str, int], junit: Path) -> None:
     ElementTree.ElementTree(root).write(junit, encoding="utf-8")
 
 
-def failed_last_time() -> set[str]:
-    kept = CACHES.glob("*/v/cache/lastfailed")
-    return {path.parents[2].name for path in kept if json.loads(path.read_text())}
-
-
 def main() -> int:
-    junit, arguments = Path(sys.argv[1]), sys.argv[2:]
+    junit, arguments, nodes = Path(sys.argv[1]), sys.argv[2:], []
+    if "--again" in arguments:
+        split = arguments.index("--again")
+        arguments, nodes = arguments[:split], arguments[split + 1 :]
     if subprocess.run([str(APART)]).returncode != 0:
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", f"--junit-xml={junit}", *arguments], cwd=ROOT
-        ).returncode
+        command = [sys.executable, "-m", "pytest", f"--junit-xml={junit}", *nodes, *arguments]
+        return subprocess.run(command, cwd=ROOT).returncode
     PARTS.mkdir(parents=True, exist_ok=True)
-    runner = Runner(arguments)
-    if "--last-failed" in arguments:
-        runner.run(failed_last_time(), 1)
+    runner = Runner(arguments, nodes)
+    if nodes:
+        runner.run({file_of(node) for node in nodes}, 1)
     else:
         names = {path.stem for path in TESTS.glob("test_*.py")}
         runner.run(names - ALONE, AT_ONCE)
