@@ -16,7 +16,7 @@ compile = test -f build/$(1)/build.ninja || cmake --preset $(1) -Wno-dev; cmake 
 help: ## This menu
 	@[ -t 1 ] && colour=36 || colour=; \
 	awk -v colour="$$colour" 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / { \
-	  name = sprintf("%-10s", $$1); if (colour) name = "\033[" colour "m" name "\033[0m"; \
+	  name = sprintf("%-13s", $$1); if (colour) name = "\033[" colour "m" name "\033[0m"; \
 	  print "  " name " " $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
@@ -28,7 +28,7 @@ test: deps ## Everything that must hold: C++ tests, integration tests, layers, s
 	@tools/install_deps.sh servers
 	@tools/install_deps.sh clients
 	@tools/install_deps.sh torch
-	@$(call compile,release,all cpp_tests)
+	@$(call compile,release,all cpp_tests ring_bench)
 	@$(VENV)/python tools/run_tests.py
 
 .PHONY: build
@@ -49,6 +49,13 @@ bench: build ## What we promise about cost, measured beside other tools: bench/r
 	build/torch-venv/bin/python bench/torch_steps.py || missed+=" torch_steps"; \
 	$(VENV)/python tools/bench_page.py; \
 	[ -z "$$missed" ] || { echo "not as promised:$$missed"; exit 1; }
+
+.PHONY: bench-gate
+bench-gate: build ## Ratios that go red when something has become five times slower (10 minutes; a short form is in `make test`)
+	@tools/install_deps.sh clients
+	@tools/install_deps.sh torch
+	@cmake --build build/release --target ring_bench
+	@tools/apart.sh $(VENV)/python bench/gate.py
 
 .PHONY: bench-torch
 bench-torch: build ## Of these, what tracing PyTorch costs, beside torch.profiler, py-spy and PyPI's probing (installs torch, 1 GB)
@@ -73,9 +80,16 @@ screenshots: build ## Pictures of the web page for the README and the docs, in d
 	@PYTHONPATH=tests/e2e build/e2e-venv/bin/python tests/e2e/screenshots.py
 
 .PHONY: soak
-soak: build ## Hours in short: 1,000 cycles, 1,000 fresh targets, SOAK_MINUTES=30 of use; nothing may grow
+soak: build ## Hours in short: 10,000 inject/eval/eject/fork cycles, 1,000 fresh targets, SOAK_MINUTES=30 of use; nothing may grow
 	@PROBING_SOAK=1 $(VENV)/python -m pytest tests/integration -m soak
 	@SOAK_MINUTES=$(SOAK_MINUTES) $(VENV)/python -m pytest -rP tests/integration/test_soak.py
+	@$(call compile,release,all cpp_tests)
+	@$(VENV)/python tools/mutants.py --random 10
+
+.PHONY: mutants
+mutants: build ## Breaks safety-relevant code line by line, in views of their own: tests must notice each (hours; root)
+	@$(call compile,release,all cpp_tests)
+	@$(VENV)/python tools/mutants.py $(MUTANTS)
 
 .PHONY: lint
 lint: deps ## ruff, clang-format, the dependency rule, machine names in committed files, types of the web page
@@ -98,6 +112,19 @@ asan: deps ## C++ tests under the address and undefined-behaviour sanitizers
 	@$(call compile,asan,cpp_tests)
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure
 
+# What reads bytes that others write, and what goes into targets. The rest needs boost or DuckDB, and minutes.
+ASAN_QUICK := base wire process cpython unwind ring table net store
+ASAN_FUZZERS := maps status core_file elf_image job_identity line_table object_reader stack_reader cfi module \
+  ring_reader message settings names http_answer answer history_files
+EMPTY :=
+BAR = $(subst $(EMPTY) $(EMPTY),|,$(strip $(1)))
+.PHONY: asan-quick
+asan-quick: deps ## Of these, the folders that parse what others write or go into targets, and the fuzzers' corpus
+	@tools/install_deps.sh clang
+	@$(call compile,asan,$(ASAN_QUICK:%=%_test) $(ASAN_FUZZERS:%=%_fuzz_corpus))
+	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure \
+	  -R '^($(call BAR,$(ASAN_QUICK)))\.|^corpus\.($(call BAR,$(ASAN_FUZZERS)))_fuzz$$'
+
 .PHONY: tsan
 tsan: deps ## C++ tests under the thread sanitizer
 	@tools/install_deps.sh clang
@@ -111,6 +138,12 @@ fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks o
 	@test -f build/fuzz/build.ninja || cmake --preset fuzz -Wno-dev
 	@cmake --build build/fuzz --target fuzzers
 	@$(VENV)/python tools/fuzz.py $(FUZZ)
+
+.PHONY: nightly
+nightly: ## What takes hours: asan, tsan, fuzz, soak with Spark's reader, mutants, bench; one that fails keeps none from running
+	@tools/install_deps.sh spark
+	@failed=; for part in asan tsan fuzz soak mutants bench; do $(MAKE) $$part || failed+=" $$part"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: wheel
 wheel: build ## dist/probing-*.whl: one file for every Python 3, checked by auditwheel

@@ -4,8 +4,9 @@ Decides whether this process is meant, and loads the probe if so. Never raises, 
 it runs inside every Python of the user, before their program does. A module of its own, because
 importing the package `probing` means loading the probe.
 
-    1, on, true     this process, not the processes it starts
-    nested          children too
+    1, on, true     this program and the ranks it starts (torchrun, accelerate, deepspeed, mpirun, srun);
+                    data-loader workers and other children stay free
+    nested          all children too, also those of torch.multiprocessing.spawn
     regex:PAT       processes whose command line matches
     train.py        processes that run this script (by name or path)
     0, off, empty   nothing
@@ -19,6 +20,18 @@ OFF = ("", "0", "off", "false", "no")
 ON = ("1", "on", "true", "yes")
 RUNTIME_PARENTS = ("/tmp", "/dev/shm", "/var/tmp")
 MAX_ANCESTORS = 64
+# What launchers tell a rank by; src/process/job_identity.cc reads the same names. The last one is all that
+# `accelerate launch` tells the only process of a job.
+RANK_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "JOB_COMPLETION_INDEX",
+    "ACCELERATE_MIXED_PRECISION",
+)
 
 library = None  # what the .pth file names, for the package's loader
 
@@ -50,10 +63,46 @@ def parent_of(pid):
         return int(file.read().rsplit(b")", 1)[1].split()[1])
 
 
-def has_variable(pid, name, value):
+def environment_of(pid):
+    """The variables this process was started with."""
     with open("/proc/%d/environ" % pid, "rb") as file:
-        wanted = os.fsencode("%s=%s" % (name, value))
-        return wanted in file.read().split(b"\0")
+        entries = [os.fsdecode(entry).partition("=") for entry in file.read().split(b"\0")]
+    return {name: value for name, _, value in entries}
+
+
+def has_variable(pid, name, value):
+    return environment_of(pid).get(name) == value
+
+
+def is_python(pid):
+    return os.path.basename(os.readlink("/proc/%d/exe" % pid)).startswith("python")
+
+
+def place_of(environment):
+    """What launchers said about the rank of a process with these variables."""
+    return {name: environment[name] for name in RANK_VARIABLES if environment.get(name)}
+
+
+def is_new_rank(arguments, environment):
+    """True when a launcher gave this process a rank: its parent was started with another one, or with none.
+    A shell or numactl between the launcher and us has the variables already, so that programs other than
+    Python are passed over. multiprocessing hands its own environment on: its children are helpers."""
+    place = place_of(environment)
+    if not place or any("multiprocessing" in word for word in arguments[1:]):
+        return False
+    pid = os.getppid()
+    for _ in range(MAX_ANCESTORS):
+        if pid <= 1:
+            return True
+        try:
+            if place_of(environment_of(pid)) != place:
+                return True
+            if is_python(pid):
+                return False
+            pid = parent_of(pid)
+        except (OSError, ValueError, IndexError):
+            return False  # gone, or not ours to look at
+    return False
 
 
 def has_probe(pid):
@@ -110,6 +159,26 @@ def wanted(environment):
     return None
 
 
+def wait_for_client():
+    """PROBE_BG=0: returns when the first client has come, or at once where none can come. ^C ends the program
+    without a word, as it does before its first line."""
+    from probing import _control, _library
+
+    try:
+        path = _library.wait_for_socket()
+        if path is not None:
+            _control.ask(path, "wait", timeout=None)
+    except KeyboardInterrupt:
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except (OSError, ValueError):
+        pass  # the probe was ejected
+    finally:
+        os.environ["PROBE_BG"] = "1"  # what this program starts does not wait again
+
+
 def start(path=None):
     """Loads the probe when this process is meant. Returns whether it did."""
     global library
@@ -120,10 +189,17 @@ def start(path=None):
         setting = wanted(os.environ)
         if setting is None:
             return False
-        if not is_meant(setting[1], command_line(), lambda: is_child_of_a_probed_process(*setting)):
+        arguments = command_line()
+
+        def inherited():
+            return is_child_of_a_probed_process(*setting) and not is_new_rank(arguments, os.environ)
+
+        if not is_meant(setting[1], arguments, inherited):
             return False
         import probing  # which loads the probe
 
+        if os.environ.get("PROBE_BG") == "0" and probing.is_active():
+            wait_for_client()
         return probing.is_active()
     except Exception:
         return False

@@ -39,11 +39,11 @@ def _fields(body):
     return fields
 
 
-def ask(path, verb, *fields):
-    """Sends a request of (key, value) pairs, returns the answer as a dict."""
+def ask(path, verb, *fields, timeout=TIMEOUT_SECONDS):
+    """Sends a request of (key, value) pairs, returns the answer as a dict. No limit with timeout=None."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(TIMEOUT_SECONDS)
+        connection.settimeout(timeout)
         connection.connect(path)
         connection.sendall(_frame((("verb", verb),) + fields))
         (size,) = struct.unpack("<I", _read(connection, 4))

@@ -18,26 +18,29 @@ class Table(object):
     """``table.append(None, 1, 2) or table.again(None, 1, 2)`` adds a row, stamped with the time.
 
     append is the probe's own function, and so fast: it is False when the row was not stored. again()
-    then finds out whether another probe is there by now."""
+    then finds out whether another probe is there by now, or the same one that was ejected and injected
+    again: its functions live on, but this one is of a table that is gone."""
 
-    __slots__ = ("append", "columns", "name")
+    __slots__ = ("append", "columns", "connected_at", "name")
 
     def __init__(self, name, columns=None):
         self.name = name
         self.columns = columns
         self.append = _nowhere
+        self.connected_at = None
 
     def connect(self, functions):
         """Raises ValueError when the table cannot be: another one has its name."""
         arguments = (self.name,) if self.columns is None else (self.name, self.columns)
         self.append = functions["table"](*arguments)
+        self.connected_at = time.monotonic()
 
     def again(self, *values):
-        if self.append is not _nowhere and _functions is not None and _functions["active"]():
-            return False  # it is the memory that is missing
         functions = find()
         if functions is None:
             return False
+        if self.connected_at is not None and time.monotonic() - self.connected_at < SECONDS_BETWEEN_LOOKS:
+            return False  # it is the memory that is missing
         self.connect(functions)
         return self.append(*values)
 
