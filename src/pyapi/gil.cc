@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "pyapi/exit_guard.h"
 #include "pyapi/recorder.h"
 
 namespace probing::pyapi {
@@ -26,9 +27,21 @@ std::atomic<int> inside{0};                       // threads of ours that have a
 std::atomic<bool> closing{false};                 // Python is on its way out
 std::atomic<std::atomic<int>*> breaker{nullptr};  // see LearnBreaker()
 
-// Runs on the main thread, with the GIL. No allocation, no lock.
+// A thread of ours has asked for the GIL, or runs Python code, and the end of the interpreter would not wait
+// for it yet (exit_guard.h).
+bool IsUnguarded() { return inside.load() != 0 && !ExitIsGuarded(); }
+
+// The guard takes some 0.2 ms, and no lock that the main thread may have.
+void AwaitExitGuard() {
+  constexpr timespec kPause{0, 100'000};
+  constexpr int kMostPauses = 5000;  // half a second or more
+  for (int i = 0; i < kMostPauses && IsUnguarded(); ++i) nanosleep(&kPause, nullptr);
+}
+
+// Runs on the main thread, with the GIL; at the latest when the interpreter begins to end. No allocation, no
+// lock.
 int YieldGil(void* argument) {
-  if (waiting.load() != 0) {  // else somebody was faster
+  if (waiting.load() != 0 || IsUnguarded()) {  // else a thread of ours was faster
     const auto* api = static_cast<const PythonApi*>(argument);
     const std::uint32_t seen = taken.load();
     PyThreadState* state = api->PyEval_SaveThread();
@@ -36,6 +49,7 @@ int YieldGil(void* argument) {
     if (waiting.load() != 0) {
       syscall(SYS_futex, &taken, FUTEX_WAIT_PRIVATE, seen, &kLongestYield, nullptr, 0);
     }
+    AwaitExitGuard();
     api->PyEval_RestoreThread(state);
   }
   pending.store(false);  // last, and with the GIL: see PendingCallOutstanding()
@@ -148,6 +162,7 @@ Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
   if (manner == Manner::kSoon && MainThreadRuns()) Queue(api, &YieldGil);
   state_ = api.PyGILState_Ensure();
   taken_ = true;
+  if (api.HasGil()) GuardExit(api);  // without one a function of ours would keep the library for good
   LearnBreaker(api);
   waiting.fetch_sub(1);
   taken.fetch_add(1);

@@ -11,6 +11,7 @@
 #include "pyapi/census_source.h"
 #include "pyapi/collectives_source.h"
 #include "pyapi/describe_source.h"
+#include "pyapi/exit_guard.h"
 #include "pyapi/expr_places_source.h"
 #include "pyapi/exprs_source.h"
 #include "pyapi/flight_recorder.h"
@@ -22,7 +23,6 @@
 #include "pyapi/hooks_source.h"
 #include "pyapi/job_place.h"
 #include "pyapi/kinds_source.h"
-#include "pyapi/left_behind.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
 #include "pyapi/nonfinite_source.h"
@@ -132,15 +132,6 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
   return api._Py_NoneStruct;
 }
 
-// atexit: Python begins to end.
-PyObject* OnExit(PyObject*, PyObject*) {
-  NoMoreGil(*gc.api);
-  gc.api->Py_IncRef(gc.api->_Py_NoneStruct);
-  return gc.api->_Py_NoneStruct;
-}
-
-PyMethodDef at_exit{"at_exit", reinterpret_cast<void*>(&OnExit), kMethNoargs,
-                    "of Probing: its threads keep away"};
 PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
 
 // What exprs.py runs before Python 3.12, where it is needed. Every visit to a process would make and drop it
@@ -171,7 +162,7 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
   auto table = Recorder::FindTable("python.gc", {});
   if (!table.ok()) return false;
   gc = {&api, *table};
-  for (PyMethodDef* method : {&gc_event, &at_exit, &expr_places_source, &own_collective}) {
+  for (PyMethodDef* method : {&gc_event, &expr_places_source, &own_collective}) {
     if (!AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
@@ -197,9 +188,11 @@ bool LoadPart(const PythonApi& api) {
     if (loading == nullptr) return false;
     source = loaded = 0;
     api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
-    OfferLeftBehind(api, loading);
-    good = AddNativeFunctions(api, loading) && AddEvents(api, loading) && AddTorchFunctions(api, loading) &&
-           RunSource(api, kDescribeSource, loading);
+    GuardExit(api);
+    PyObject* cell = ExitCell(api);
+    good = cell != nullptr && api.PyDict_SetItemString(loading, "exit_cell", cell) == 0;
+    good = good && AddNativeFunctions(api, loading) && AddEvents(api, loading) &&
+           AddTorchFunctions(api, loading) && RunSource(api, kDescribeSource, loading);
   } else {
     const std::string_view rest = kSources[source].substr(loaded);
     const std::string part(rest.substr(0, rest.find(kNextPart, 1)));

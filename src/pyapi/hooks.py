@@ -5,7 +5,6 @@
 # Functions that the job may keep (wrappers) use no global of this namespace: it is emptied when the
 # probe leaves. They find what they need in `live`, a dict that is empty from then on, and do
 # nothing but call the original.
-import atexit
 import gc
 import posix
 import sys
@@ -15,28 +14,6 @@ MOST_TEXT = 65536
 MOST_WRITERS = 1000
 SUMMARY_WRITERS = ("torch.utils.tensorboard", "torch.utils.tensorboard.writer", "tensorboardX")
 WANDB_RUNS = ("wandb.sdk.wandb_run", "wandb")
-
-
-def end_of(cell):
-    """A function for atexit that needs nothing of ours and calls what is in the cell."""
-
-    def probing_at_exit():
-        if cell[0] is not None:
-            cell[0]()
-
-    made = type(end_of)(probing_at_exit.__code__, {}, "probing_at_exit", None, probing_at_exit.__closure__)
-    atexit.register(made)
-    return made
-
-
-# First of all: from here on an end of the interpreter waits for our threads.
-exit_cell = kept.get("exit") if kept is not None else None
-exit_function = None
-if exit_cell is None:
-    exit_cell = [None]
-    exit_function = end_of(exit_cell)
-    if kept is not None:
-        kept["exit"] = exit_cell
 
 live = {}
 undo = {}  # word of the setting → functions to call, last first
@@ -365,11 +342,14 @@ PARTS = {
 running = set()
 
 
+keep_away = exit_cell[0]  # what exit_guard.py has put there
+
+
 def at_end():
     try:
         look_at_last_error()
     finally:
-        at_exit()
+        keep_away()
 
 
 exit_cell[0] = at_end
@@ -389,9 +369,7 @@ def modules_changed():
 
 def remove():
     configure("none")
-    exit_cell[0] = None
-    if kept is None and exit_function is not None:
-        atexit.unregister(exit_function)
+    exit_cell[0] = keep_away
 
 
 def configure(text):

@@ -72,6 +72,22 @@ def test_probing_run_does_not_probe_what_the_program_starts(probing: Cli) -> Non
     assert answer.stderr == ""
 
 
+def test_a_program_that_ends_while_the_probe_waits_for_an_import_ends_as_ever(
+    tmp_path: Path, python: str
+) -> None:
+    """One short program in a hundred crashed at its end: a thread of the probe waited for the interpreter's lock
+    of imports while the interpreter was taken apart."""
+    slow = tmp_path / "slow_locks.so"
+    source = harness.TARGETS / "library_slow_locks.c"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", slow, source, "-ldl", "-pthread"], check=True)
+    program = "import _imp, time; _imp.acquire_lock(); time.sleep(0.1); _imp.release_lock()"
+    environment = harness.clean_environment(LD_PRELOAD=f"{harness.BIN / 'libprobing.so'} {slow}")
+    for _ in range(3):
+        command = [str(harness.pythons()[python]), "-c", program]
+        done = subprocess.run(command, capture_output=True, env=environment, timeout=60)
+        assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)
+
+
 # ── PROBE_BG ─────────────────────────────────────────────────────────────────────────────────
 
 
