@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
@@ -12,22 +15,25 @@ namespace {
 constexpr std::int64_t kUnmapTimeoutMs = 2000;
 constexpr std::size_t kCommandBytes = 60;
 
-// Whether a probe's library is mapped. One that was injected is a memory file of its name.
-bool IsMapped(pid_t pid) {
+// The libraries of probes that are mapped, by their inodes. One that was injected is a memory file of its
+// name. There may be several: one that the program still uses stays while it does.
+std::set<std::uint64_t> MappedLibraries(pid_t pid) {
+  std::set<std::uint64_t> found;
   const Result<process::Maps> maps = process::Maps::Read(pid);
-  if (!maps.ok()) return false;  // the process is gone, and all its mappings with it
+  if (!maps.ok()) return found;  // the process is gone, and all its mappings with it
   for (const process::Mapping& mapping : maps->all()) {
     const std::string_view name = process::BaseName(mapping.path);
     if (name.find("libprobing") != std::string_view::npos ||
         name.find("libprobe.so") != std::string_view::npos) {
-      return true;
+      found.insert(mapping.inode);
     }
   }
-  return false;
+  return found;
 }
 
 Result<int> Run(const Invocation& invocation) {
   const pid_t pid = *invocation.target;
+  const std::set<std::uint64_t> before = MappedLibraries(pid);
   ASSIGN_OR_RETURN(const Json answer, PostToDaemon(std::string(wire::kEjectRoute), {{"target", pid}}));
   const std::string note = answer.value("note", "");
   if (invocation.endpoint) {
@@ -38,10 +44,13 @@ Result<int> Run(const Invocation& invocation) {
   }
   // A note is the probe's reason to stay mapped; without one it is about to go.
   const Deadline deadline = Deadline::AfterMs(kUnmapTimeoutMs);
-  bool mapped = IsMapped(pid);
+  const auto is_mapped = [&] {
+    return !before.empty() && std::ranges::includes(MappedLibraries(pid), before);
+  };
+  bool mapped = is_mapped();
   while (mapped && note.empty() && !deadline.passed()) {
     SleepUs(500);
-    mapped = IsMapped(pid);
+    mapped = is_mapped();
   }
   if (mapped && note.empty()) {
     return Error{Code::kTimeout,

@@ -90,7 +90,7 @@ Control::End Control::Serve() {
   OfferPause(-1);
   for (const auto& client : clients_) client->Close();
   CloseOwn(listener_.socket);
-  return released_ ? End::kReleased : End::kInUse;
+  return end_;
 }
 
 void Control::Accept() {
@@ -139,6 +139,13 @@ void* ServeAndLeave(std::unique_ptr<Control> control) {
       CloseOwn(wake);
       return Leave(Unload::kYes);
     }
+    case Control::End::kFunctions: {
+      ScopedFd wake(control->wake_fd());
+      control.reset();
+      CloseOwn(wake);
+      UnloadWhenUnused();
+      return Leave(Unload::kNo);
+    }
     case Control::End::kInUse:
       // A thread of ours may still be waiting for the GIL and will look at these when it comes.
       (void)control.release();
@@ -157,6 +164,8 @@ extern "C" void* probing_control_main(void* argument) {
   using namespace probing;
   using namespace probing::probe;
   const std::unique_ptr<ControlOptions> options(static_cast<ControlOptions*>(argument));
+  if (options->unloads) return UnloadUnused();
+  NoteControlThread();
   if (options->paused != nullptr) return ServeAndLeave(std::unique_ptr<Control>(options->paused));
   if (options->delay == ControlOptions::Delay::kAfterFork) SleepUs(kForkDelayUs);
   ScopedFd socket;

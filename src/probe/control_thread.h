@@ -29,8 +29,9 @@ class Control {
 
   // Returns after `eject`, or for a pause, after which another thread calls it again.
   enum class End : std::uint8_t {
-    kReleased,  // nothing of ours is left in use, the code may go
-    kInUse,
+    kReleased,   // nothing of ours is left in use, the code may go
+    kFunctions,  // the job has functions of ours, or is in a call of one; no thread of ours is left
+    kInUse,      // a thread of ours may still wait for the GIL
     kPaused,
   };
   End Serve();
@@ -73,7 +74,7 @@ class Control {
   std::int64_t earlier_ns_ = 0;  // CPU time of threads that ended for a pause
   bool leaving_ = false;
   bool leaves_soon_ = false;  // it was told to, and waits for the GIL
-  bool released_ = false;
+  End end_ = End::kInUse;
 };
 
 }  // namespace probing::probe

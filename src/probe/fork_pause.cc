@@ -45,8 +45,6 @@ bool PythonWillCount() {
          api->Usable() && api->PyGILState_Check() == 1;
 }
 
-bool IsGone(pid_t tid) { return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH; }
-
 // 3.13 counts after the functions of os.register_at_fork(), in which pending calls run, too.
 bool IsStillInsideFork(const pyapi::PythonApi& api) {
   return forking_frame != nullptr && MonotonicNs() < hooks_end_ns && api.PyEval_GetFrame() != forking_frame;
@@ -62,6 +60,8 @@ int Resume(void*) {
 }
 
 }  // namespace
+
+bool IsGone(pid_t tid) { return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH; }
 
 void OfferPause(int wake_fd) {
   probe_tid.store(static_cast<pid_t>(syscall(SYS_gettid)));

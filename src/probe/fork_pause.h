@@ -5,6 +5,8 @@
 // Clients notice nothing: the socket and all connections stay open, and what arrives meanwhile waits in them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 namespace probing::probe {
@@ -23,6 +25,9 @@ void OfferPause(int wake_fd);
 // refuses.
 enum class Activity : std::uint8_t { kIdle, kBusy };
 bool PauseIfAsked(Control* control, Activity activity);
+
+// Whether a thread of this process has ended.
+bool IsGone(pid_t tid);
 
 // Provided by lifecycle.cc: starts the probe's thread again. False when there can be none now.
 bool StartThreadAgain(Control* control);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,6 +20,8 @@
 #include "probe/fork_pause.h"
 #include "probe/recording.h"
 #include "probing/probing.h"
+#include "pyapi/evaluator.h"
+#include "pyapi/functions.h"
 #include "pyapi/hooks.h"
 #include "pyapi/native.h"
 #include "pyapi/recorder.h"
@@ -76,6 +79,7 @@ pthread_mutex_t fork_mutex = PTHREAD_MUTEX_INITIALIZER;
 // nothing is left that a child could get, and because their code is about to go.
 std::atomic<bool> unloading{false};
 std::atomic<int> in_fork_handlers{0};
+std::atomic<pid_t> control_tid{0};
 
 // A thread is inside of a fork handler as long as one of these exists.
 class InForkHandler {
@@ -147,6 +151,7 @@ void InForkedChild() {
   pyapi::Recorder::InForkedChild(nested.load() ? kYes : kNo);
   pyapi::Hooks::InForkedChild();
   ForgetPauseInForkedChild();
+  pyapi::CallInside::WhenAllAreGone(nullptr);  // a child keeps the code that it was born with
   pthread_mutex_unlock(&fork_mutex);
   for (auto& place : fork_closed) {
     const int fd = place.exchange(0) - 1;
@@ -252,6 +257,30 @@ void* Leave(Unload unload) {
   active.store(false);
   if (unload == Unload::kNo || origin != Origin::kInjected) return nullptr;
   return TakeBackFromLibc() ? this_library : nullptr;
+}
+
+void NoteControlThread() { control_tid.store(static_cast<pid_t>(syscall(SYS_gettid))); }
+
+void UnloadWhenUnused() {
+  if (origin != Origin::kInjected) return;
+  pyapi::CallInside::WhenAllAreGone([] {
+    auto* options = new ControlOptions;
+    options->unloads = true;
+    (void)StartThread(options);
+  });
+}
+
+void* UnloadUnused() {
+  constexpr std::int64_t kLongestMs = 5000;
+  const Deadline deadline = Deadline::AfterMs(kLongestMs);
+  // The thread that has served may not be through with its last instructions.
+  while (!IsGone(control_tid.load())) {
+    if (deadline.passed()) return nullptr;
+    SleepUs(200);
+  }
+  const pyapi::PythonApi* python = pyapi::FindPython();
+  if (python == nullptr || !pyapi::ReleaseLast(*python)) return nullptr;
+  return Leave(Unload::kYes);
 }
 
 NoForkNow::NoForkNow() { pthread_mutex_lock(&fork_mutex); }

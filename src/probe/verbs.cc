@@ -94,12 +94,13 @@ Message Control::Leave(std::uint32_t id) {
                                "as soon as that ends");
   }
   leaving_ = true;
-  released_ = left == kNothing;
+  end_ = left == kNothing ? End::kReleased : End::kFunctions;
   if (left == kFunction) {
     pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
     answer.Set(
         "note",
-        "the program has kept functions of Probing's, so the library stays mapped; they do nothing any more");
+        "the program has functions of Probing's in use, which do nothing any more; the library is unmapped "
+        "when the last of them is gone");
   } else if (ThisOrigin() != Origin::kInjected) {
     answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
   }
@@ -113,8 +114,8 @@ void Control::LeaveIfPossible() {
   const pyapi::Evaluator::Left left = evaluations_.Release(0);
   if (left == kWaiting || left == kRunning) return;
   leaving_ = true;
-  released_ = left == kNothing;
-  if (!released_) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);
+  end_ = left == kNothing ? End::kReleased : End::kFunctions;
+  if (left == kFunction) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);
 }
 
 void Control::SendRings(const Client& client, const Message& request) {

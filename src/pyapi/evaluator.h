@@ -85,7 +85,9 @@ class Evaluator {
     kNothing,
     kRunning,   // an evaluation does not end: nothing was taken out
     kWaiting,   // the GIL did not come: a thread of ours waits for it; `wake_fd` tells when it was there
-    kFunction,  // Python code has kept a function of ours, which does nothing any more: our code must stay
+    kFunction,  // Python code has a function of ours, which does nothing any more, or is in a call of one:
+                // our code must stay until the last of them is gone (CallInside::WhenAllAreGone(),
+                // ReleaseLast())
   };
   Left Release(std::int64_t timeout_ms);
   bool releasing() const { return releaser_.has_value(); }
@@ -142,5 +144,9 @@ class Evaluator {
   PyObject* helpers_ = nullptr;  // the namespace of evaluate.py, live.py and all that talks
   bool talks_ = false;           // it has our functions, too
 };
+
+// What Release() had to leave, once the last function and the last call are gone. False when the end of the
+// interpreter came first: then everything stays.
+bool ReleaseLast(const PythonApi& api);
 
 }  // namespace probing::pyapi

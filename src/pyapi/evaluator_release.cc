@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "pyapi/evaluator.h"
+#include "pyapi/exit_guard.h"
 #include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
@@ -11,7 +12,7 @@
 #include "pyapi/hooks.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/recorder.h"
-#include "pyapi/torch_native.h"
+#include "pyapi/torch_tracer.h"
 
 namespace probing::pyapi {
 namespace {
@@ -70,10 +71,20 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 // middle of a row.
 void Evaluator::CloseRecorder() {
   using enum Recorder::Users;
-  function_left_ = FunctionsAlive() || InsideTorchCalls();
+  function_left_ = FunctionsAlive() || CallInside::Any();
+  // Not before: a thread may be in a function of ours, which looks at the tracer when it goes on.
+  if (!function_left_) ForgetTorchTracer();
   // Native code needs no GIL to be inside.
   const bool may_be_inside = !api_->HasGil() || NativeCodeHasTables();
   Recorder::Close(!function_left_ ? kNone : (may_be_inside ? kInside : kOutside));
+}
+
+bool ReleaseLast(const PythonApi& api) {
+  const Gil gil(api, Gil::Manner::kPatient);
+  if (!gil || FunctionsAlive() || CallInside::Any()) return false;
+  ForgetTorchTracer();
+  Recorder::Close(Recorder::Users::kNone);
+  return true;
 }
 
 void* Evaluator::ReleaseThread(void* self) {
@@ -92,7 +103,7 @@ void* Evaluator::ReleaseThread(void* self) {
       }
       removed = Hooks::Remove(api);
       // A call of the job that is inside of ours mostly comes out of it soon.
-      if (removed && InsideTorchCalls() && ++looks < kMostLooks) removed = false;
+      if (removed && CallInside::Any() && ++looks < kMostLooks) removed = false;
       if (removed && evaluator->helpers_ != nullptr) {
         LeaveBehind(api, evaluator->helpers_);
         if (std::exchange(evaluator->talks_, false)) Leave(api, evaluator->helpers_);
@@ -101,6 +112,7 @@ void* Evaluator::ReleaseThread(void* self) {
         api.Py_DecRef(evaluator->helpers_);
         evaluator->helpers_ = nullptr;
       }
+      if (removed) RemoveExitGuard(api);
       // So does one that goes through hooks, and has one of ours in hand.
       if (removed && FunctionsAlive() && ++looks < kMostLooksForFunctions) removed = false;
       if (removed) evaluator->CloseRecorder();

@@ -14,11 +14,15 @@ constexpr char kCapsuleName[] = "probing";
 constexpr int kFirstWithFastcall = 307;  // 3.6 has one that nobody was to use
 
 std::atomic<int> alive{0};
+std::atomic<void (*)()> when_gone{nullptr};
 std::atomic<bool> made{false};
 std::atomic<bool> native_code{false};
 const PythonApi* python = nullptr;  // set before the first function exists
 
-void OnFunctionGone(PyObject*) { alive.fetch_sub(1); }
+void OnFunctionGone(PyObject*) {
+  const CallInside inside;  // which looks whether this was the last one
+  alive.fetch_sub(1);
+}
 
 void OnWrapperGone(PyObject* capsule) {
   python->Py_DecRef(static_cast<PyObject*>(python->PyCapsule_GetPointer(capsule, kCapsuleName)));
@@ -120,6 +124,17 @@ PyObject* MakeAppend(const PythonApi& api, TableHandle* table) {
 }
 
 bool FunctionsAlive() { return alive.load() != 0; }
+
+void CallInside::WhenAllAreGone(void (*last)()) {
+  when_gone.store(last);
+  awaits_last_.store(last != nullptr);
+  TellIfLast();  // the last may have gone just before
+}
+
+void CallInside::TellIfLast() {
+  if (Any() || FunctionsAlive()) return;
+  if (auto* const last = when_gone.exchange(nullptr)) last();
+}
 
 bool FunctionsMade() { return made.load(); }
 

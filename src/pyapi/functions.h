@@ -5,6 +5,8 @@
 // stay where it is. All with the GIL.
 #pragma once
 
+#include <atomic>
+
 #include "pyapi/python_api.h"
 #include "pyapi/recorder.h"
 
@@ -29,6 +31,35 @@ PyObject* MakeAppend(const PythonApi& api, TableHandle* table);
 bool FunctionsAlive();
 // Whether there ever was one. Without the GIL.
 bool FunctionsMade();
+
+// A call of the job that goes through code of ours without a function object: as long as one exists, the
+// library has to stay. Hot: two plain additions.
+class CallInside {
+ public:
+  CallInside() { Add(1); }
+  ~CallInside() {
+    Add(-1);
+    if (awaits_last_.load(std::memory_order_relaxed)) TellIfLast();
+  }
+  CallInside(const CallInside&) = delete;
+  CallInside& operator=(const CallInside&) = delete;
+
+  static bool Any() { return count_.load(std::memory_order_relaxed) != 0; }
+
+  // Calls `last` once, on a thread of the job with the GIL, as soon as the last function and the last call
+  // are gone; at once when they are. Null: nothing is waited for any more. Without the GIL.
+  static void WhenAllAreGone(void (*last)());
+
+ private:
+  // Only with the GIL, so that no atomic addition is needed.
+  static void Add(int one) {
+    count_.store(count_.load(std::memory_order_relaxed) + one, std::memory_order_relaxed);
+  }
+  static void TellIfLast();
+
+  static inline std::atomic<int> count_{0};
+  static inline std::atomic<bool> awaits_last_{false};
+};
 
 // Native code has got a table, and with it code of ours, which it never gives back. Counts as a function
 // that is alive. Without the GIL.

@@ -1,6 +1,7 @@
 #include "pyapi/torch_native.h"
 
 #include <array>
+#include <optional>
 
 #include "base/clock.h"
 #include "pyapi/function_patch.h"
@@ -16,7 +17,6 @@ constexpr std::size_t kCountMask = ~(std::size_t{1} << (8 * sizeof(std::size_t) 
 const PythonApi* python = nullptr;
 char no_data;
 TracedThreads threads;
-int inside = 0;  // calls of the job that are in one of the two functions below
 bool forked = false;
 FunctionPatch next_batch;
 
@@ -28,12 +28,9 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
   TracedThread* thread = tracer.running() && count > 0 && !forked ? threads.Current() : nullptr;
   // Calls within another one are covered by that one: our code has to stay as long as it is under way.
   const bool outermost = thread == nullptr || !thread->inside;
-  inside += outermost ? 1 : 0;
-  if (thread == nullptr) {
-    PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
-    --inside;
-    return result;
-  }
+  std::optional<CallInside> inside;
+  if (outermost) inside.emplace();
+  if (thread == nullptr) return plain_vectorcall(function, arguments, count_and_flag, keywords);
   std::int64_t begin_ns = 0;
   if (outermost) {
     thread->inside = true;
@@ -55,10 +52,7 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
       tracer.LookAtOutput(arguments[0], result);
     }
   }
-  if (outermost) {
-    thread->inside = false;
-    --inside;
-  }
+  if (outermost) thread->inside = false;
   return result;
 }
 
@@ -74,12 +68,11 @@ PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size
 // The __next__ of a data loader's iterator.
 PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
                       PyObject* keywords) {
-  ++inside;
+  const CallInside inside;
   const std::int64_t begin_ns = MonotonicNs();
   PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
   TorchTracer& tracer = TheTorchTracer();
   if (tracer.running() && !forked) tracer.DataWaited(MonotonicNs() - begin_ns);
-  --inside;
   return result;
 }
 
@@ -246,11 +239,6 @@ void StopTorch(const PythonApi& api) {
   TheTorchTracer().calls().Remove(api);
   next_batch.Remove(api);
   TheTorchTracer().Stop();
-}
-
-bool InsideTorchCalls() {
-  if (inside == 0 && !TheTorchTracer().running()) ForgetTorchTracer();
-  return inside != 0;
 }
 
 void ForgetTorchInForkedChild() { forked = true; }

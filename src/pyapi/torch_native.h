@@ -24,9 +24,6 @@ bool AddStepFunction(const PythonApi& api, PyObject* dict);
 
 // Takes the functions away that are around those of torch. With the GIL.
 void StopTorch(const PythonApi& api);
-// Whether a call of the job is inside of one still: our code has to stay then. With the GIL, after
-// StopTorch(); when none is, the tracer's memory goes.
-bool InsideTorchCalls();
 // Of the threads that were inside only this one exists now. No Python is touched.
 void ForgetTorchInForkedChild();
 

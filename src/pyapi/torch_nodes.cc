@@ -18,8 +18,8 @@ constexpr const char* kNameTexts[kNames] = {"grad_fn", "_sequence_nr", "_backwar
 PyObject* OnNode(PyObject* self, PyObject* const*, std::ptrdiff_t) {
   const PythonApi& api = *FindPython();
   const auto data = reinterpret_cast<std::uintptr_t>(FunctionData(api, self)) - 1;
-  TheTorchTracer().OnMoment(data / 2 % 2 == 0 ? Kind::kBegin : Kind::kEnd, static_cast<std::int32_t>(data / 4),
-                            static_cast<int>(data % 2));
+  TheTorchTracer().OnMoment(data / 2 % 2 == 0 ? Kind::kBegin : Kind::kEnd,
+                            static_cast<std::int32_t>(data / 4), static_cast<int>(data % 2));
   api.Py_IncRef(api._Py_NoneStruct);
   return api._Py_NoneStruct;
 }

@@ -3,9 +3,10 @@
 // A node calls the functions of a dict before it computes (what tensor.register_hook() uses). Ours are made
 // once, one dict for each call of a module and end of it, and hung into the nodes of every step that is
 // traced. There are two sets of them, used in turns: autograd may come to a node in the step after the one
-// that made it (a generator whose critic is trained in between), and must not be taken for that step's. No node is added, and no tensor of the job is touched: torch takes the dict from a tensor, so an
-// empty one of our own carries it there. Taking everything out again is emptying the dicts. Where torch has
-// no such way, node.register_prehook() does the same, and takes three times as long.
+// that made it (a generator whose critic is trained in between), and must not be taken for that step's. No
+// node is added, and no tensor of the job is touched: torch takes the dict from a tensor, so an empty one of
+// our own carries it there. Taking everything out again is emptying the dicts. Where torch has no such way,
+// node.register_prehook() does the same, and takes three times as long.
 //
 // All with the GIL.
 #pragma once
@@ -55,7 +56,7 @@ class TorchNodes {
   const PythonApi* api_ = nullptr;
   PyObject* carrier_ = nullptr;
   const std::uint64_t* generation_ = nullptr;
-  PyObject* names_[5] = {};  // of attributes
+  PyObject* names_[5] = {};     // of attributes
   std::vector<Hook> hooks_[2];  // two for each call of a step, used again in every second step
   int set_ = 0;                 // of the step that runs
   std::unordered_map<const PyObject*, Watched> watched_;  // addresses; others may have got them since

@@ -112,7 +112,7 @@ class TorchTracer {
   const ModuleName* NameOf(PyObject* root, PyObject* module);
   const ModuleName* ExpectedName(PyObject* root, PyObject* module);
   void WatchBackward(std::int32_t index, PyObject* const* arguments, std::size_t count, PyObject* result);
-  SampledStep* StepOfHooks(int set);  // null: of none
+  SampledStep* StepOfHooks(int set);                                          // null: of none
   std::int32_t GpuCallBegins(PyObject* const* arguments, std::size_t count);  // −1: not on one
   void GpuCallEnded(std::size_t index);
   std::int32_t GpuOf(PyObject* tensor) const;
