@@ -29,6 +29,7 @@
 #include "daemon/tokens.h"
 #include "history/worker.h"
 #include "observe/host/process_table.h"
+#include "observe/nccl/ras_tables.h"
 #include "observe/stacks/stack_tables.h"
 #include "query/worker.h"
 #include "server/http_server.h"
@@ -214,6 +215,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--query-worker") == 0) {
     auto sources = probing::observe::StackSources();
     sources.push_back(probing::observe::MakeProcessSource());
+    for (auto& source : probing::observe::RasSources()) sources.push_back(std::move(source));
     return probing::query::RunWorker(std::move(sources));
   }
   if (argc == 2 && std::strcmp(argv[1], "--history-worker") == 0) return probing::history::RunHistoryWorker();
