@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that libprobing.so can be loaded into anybody's process: check_symbols.py PATH.
+"""Checks that a library of ours can be loaded into anybody's process: check_symbols.py PATH…
 
-It may export only its C ABI, need no glibc newer than 2.17 and no library but glibc's, must be
-unloadable, relocatable without touching its text, and small.
+libprobing.so and libprobing-nccl.so may export only what their version script lists, need no glibc newer
+than 2.17 and no library but glibc's, must be unloadable, relocatable without touching their text, and small.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_SCRIPT = ROOT / "include/probing/probing.map"
+PLUGIN_SCRIPT = ROOT / "src/nccl/exports.map"
+PLUGIN = "libprobing-nccl.so"
 MAX_GLIBC = (2, 17)
 MAX_SIZE_BYTES = 3 << 20
 NEEDED_ALLOWED = re.compile(r"(libc\.so\.6|lib(pthread|dl|m|rt)\.so\.\d|ld-linux-[\w-]+\.so\.\d)")
@@ -53,10 +55,11 @@ def check(path: Path) -> list[str]:
     dynamic = readelf(path, "--dynamic")
     segments = readelf(path, "--segments")
 
-    listed = listed_exports(VERSION_SCRIPT) if VERSION_SCRIPT.exists() else set()
+    script = PLUGIN_SCRIPT if path.name == PLUGIN else VERSION_SCRIPT
+    listed = listed_exports(script) if script.exists() else set()
     for name, binding in exports:
-        if name not in listed and not name.startswith("probing_"):
-            errors.append(f"exports {name}, which is not in {VERSION_SCRIPT.relative_to(ROOT)}")
+        if name not in listed and not (script == VERSION_SCRIPT and name.startswith("probing_")):
+            errors.append(f"exports {name}, which is not in {script.relative_to(ROOT)}")
         if binding == "UNIQUE":
             errors.append(f"{name} is STB_GNU_UNIQUE: the library could never be unloaded")
 
@@ -86,17 +89,19 @@ def check(path: Path) -> list[str]:
 
 
 def main() -> int:
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
-    path = Path(sys.argv[1])
-    if not path.exists():
-        print(f"check_symbols: {path} does not exist: run `make build` first")
-        return 1
-    errors = check(path)
-    for error in errors:
-        print(f"{path.name}: {error}")
-    return 1 if errors else 0
+    failed = False
+    for path in map(Path, sys.argv[1:]):
+        if not path.exists():
+            print(f"check_symbols: {path} does not exist: run `make build` first")
+            return 1
+        errors = check(path)
+        for error in errors:
+            print(f"{path.name}: {error}")
+        failed = failed or bool(errors)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from allowed_skips import ALLOWED, Skip
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build/test-results"
 MOST_TRIED_AGAIN = 5
+LIBRARIES = [f"build/release/bin/{name}" for name in ("libprobing.so", "libprobing-nccl.so")]  # for targets
 SUPPORTED = [f"3.{minor}" for minor in range(6, 14)]
 OPTIONAL = ["3.14", "3.13t", "3.14t"]  # `make pythons`
 VERSION = re.compile(r"3\.\d+(?:\.\d+)?t?")
@@ -157,7 +158,7 @@ def suites(pytest_arguments: list[str]) -> list[Suite]:
     return [
         Suite("web", [*vitest, f"--outputFile.junit={web}"], web),
         Suite("layers", [sys.executable, "tools/check_layers.py"]),
-        Suite("symbols", [sys.executable, "tools/check_symbols.py", "build/release/bin/libprobing.so"]),
+        Suite("symbols", [sys.executable, "tools/check_symbols.py", *LIBRARIES]),
         Suite("c++", [*ctest, "--no-tests=error"], cpp),
         Suite(
             "integration",

@@ -56,6 +56,7 @@ def programs() -> Iterator[Entry]:
     yield Entry("bin/probe", link="probing")
     yield Entry("lib/probing/libprobing.so", (BIN / "libprobing.so").read_bytes(), EXECUTABLE)
     yield Entry("lib/probing/libprobe.so", link="libprobing.so")
+    yield Entry("lib/probing/libprobing-nccl.so", (BIN / "libprobing-nccl.so").read_bytes(), EXECUTABLE)
     yield Entry("lib/probing/libduckdb.so", (BIN / "libduckdb.so").read_bytes(), EXECUTABLE)
 
 

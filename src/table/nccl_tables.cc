@@ -9,7 +9,8 @@ namespace {
 using enum Type;
 
 constexpr std::array kRasCommunicators{
-    Column{"communicator", kString, "", "hash of the communicator; NULL where NCCL's text names only its group"},
+    Column{"communicator", kString, "",
+           "hash of the communicator; NULL where NCCL's text names only its group"},
     Column{"label", kString, "", "number of the communicator in this answer, as in #0-1"},
     Column{"size", kInt64, "", "ranks it was made for"},
     Column{"answered", kInt64, "", "ranks that told their state; NULL in text of NCCL before 2.28"},
@@ -62,7 +63,8 @@ constexpr std::array kCollectives{
     Column{"started", kTimestamp, "", "when the job asked NCCL for it"},
     Column{"duration_ms", kDouble, "ms", "from then until the last part of it was over"},
     Column{"enqueue_ms", kDouble, "ms", "of it, until NCCL had taken it: the job's own thread was busy"},
-    Column{"gpu_ms", kDouble, "ms", "from the first channel's start on the GPU to the last one's end; GPU clock"},
+    Column{"gpu_ms", kDouble, "ms",
+           "from the first channel's start on the GPU to the last one's end; GPU clock"},
     Column{"is_complete", kBool, "", "whether the end of all its channels was seen"},
     Column{"lost", kInt64, "", "events that found no room in this process so far"},
 };

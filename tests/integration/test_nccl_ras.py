@@ -18,7 +18,9 @@ from users import User, free_port
 
 StartTarget = Callable[..., Target]
 STAND_IN = harness.TARGETS / "standin/nccl_ras.py"
-RANKS = "SELECT comm_rank, status, op, launched, behind, process, is_local FROM nccl.ras_ranks ORDER BY comm_rank"
+RANKS = (
+    "SELECT comm_rank, status, op, launched, behind, process, is_local FROM nccl.ras_ranks ORDER BY comm_rank"
+)
 
 
 class Job:
@@ -49,11 +51,20 @@ class Job:
 def serve() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started = []
 
-    def start(port: int, kind: str, version: str = "2.28.3", pids: list[int] | None = None, prefix: tuple = ()):
+    def start(
+        port: int, kind: str, version: str = "2.28.3", pids: list[int] | None = None, prefix: tuple = ()
+    ) -> subprocess.Popen[bytes]:
         environment = harness.clean_environment()
         if pids:
             environment["PROBING_RAS_PIDS"] = ",".join(map(str, pids))
-        command = [*prefix, sys.executable if not prefix else "/usr/bin/python3", "-", str(port), kind, version]
+        command = [
+            *prefix,
+            sys.executable if not prefix else "/usr/bin/python3",
+            "-",
+            str(port),
+            kind,
+            version,
+        ]
         started.append(
             subprocess.Popen(command, stdin=STAND_IN.open("rb"), stdout=subprocess.PIPE, env=environment)
         )
@@ -98,7 +109,9 @@ def test_a_healthy_job_has_its_communicators_and_no_finding(
     ranks = rows(probing, RANKS, job.pids[0])
     if version == "2.28.3":  # the text names nobody when all is well
         assert [each["process"] for each in ranks] == job.pids
-        assert {(each["status"], each["behind"], each["is_local"]) for each in ranks} == {("RUNNING", 0, True)}
+        assert {(each["status"], each["behind"], each["is_local"]) for each in ranks} == {
+            ("RUNNING", 0, True)
+        }
     asked = f"SELECT count(*) AS n FROM global.nccl.ras_communicators WHERE address LIKE '%:{job.port}'"
     assert rows(probing, asked) == [{"n": 1}], "a port that four processes share is asked once"
     for _ in range(3):
@@ -110,7 +123,9 @@ def test_a_healthy_job_has_its_communicators_and_no_finding(
 def test_a_rank_that_is_behind_is_named(probing: Cli, job: Job, serve: Callable, version: str) -> None:
     serve(job.port, "mismatch", version, job.pids)
     sql = "SELECT comm_rank, op, launched, behind FROM nccl.ras_ranks WHERE behind > 0"
-    assert rows(probing, sql, job.pids[0]) == [{"comm_rank": 2, "op": "AllReduce", "launched": 65, "behind": 1}]
+    assert rows(probing, sql, job.pids[0]) == [
+        {"comm_rank": 2, "op": "AllReduce", "launched": 65, "behind": 1}
+    ]
     # Behind for a moment is nothing: the table has to be read for longer than the patience.
     [finding] = wait_until(lambda: findings(probing, job), 30, "the rank is named")
     assert finding["ranks"] == [2] and finding["severity"] == "error" and finding["rule"] == "nccl_ras"
@@ -200,5 +215,7 @@ def test_a_process_of_another_user_leads_nowhere(probing: Cli, public_probing: C
         threading.Thread(target=lambda: came.append(server.accept()), daemon=True).start()
         process = user.target(NCCL_RAS_ADDR=f"127.0.0.1:{server.getsockname()[1]}")
         user("-t", process.pid, "inject").expect(0)
-        answer = public_probing("-t", process.pid, "query", "-f", "json", "SELECT * FROM nccl.ras_ranks").expect(0)
+        answer = public_probing(
+            "-t", process.pid, "query", "-f", "json", "SELECT * FROM nccl.ras_ranks"
+        ).expect(0)
         assert answer.json == [] and came == []

@@ -77,6 +77,7 @@ def test_the_wheel_lists_what_it_has_and_depends_on_nothing(wheel: Path) -> None
                 assert sums[name] == (make_wheel.digest(data), str(len(data))), name
         assert "Requires-Dist" not in archive.read(f"{info}/METADATA").decode().split("\n\n")[0]
     wanted = {"probing", "probe", "probingd", "libprobing.so", "libprobe.so", "libduckdb.so", "probing.pth"}
+    wanted |= {"libprobing-nccl.so"}
     wanted |= {"_probing_start.py", "probing.1", "probing-inject.1", "probing.fish", "LICENSE", "duckdb.txt"}
     assert wanted <= {name.rpartition("/")[2] for name in names}
 

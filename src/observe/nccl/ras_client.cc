@@ -272,7 +272,8 @@ Result<std::optional<std::string>> AskRas(const RasAddress& address) {
   };
   const bool is_loopback = address.host == "localhost" || address.host == "0.0.0.0" || address.host == "::";
   if (!is_loopback && !IsLocalAddress(address.host))
-    return about({Code::kPermission, "not asked, it is no address of this host", "ask on the host that has it"});
+    return about(
+        {Code::kPermission, "not asked, it is no address of this host", "ask on the host that has it"});
   for (const Socket& each : SocketsOf(address)) {
     Result<std::optional<ScopedFd>> fd = Connect(each, deadline);
     if (!fd.ok()) return about(fd.error());

@@ -9,8 +9,9 @@ namespace {
 
 std::string Rank(int rank, int launched, const char* more = "") {
   const std::string number = std::to_string(rank);
-  return R"({"rank": )" + number + R"(, "host": "10.0.0.1", "pid": 10)" + number + R"(, "cuda_dev": )" + number +
-         R"(, "nvml_dev": 0, "status": {"init_state": 0, "async_error": )" + (*more != 0 ? more : "0") +
+  return R"({"rank": )" + number + R"(, "host": "10.0.0.1", "pid": 10)" + number + R"(, "cuda_dev": )" +
+         number + R"(, "nvml_dev": 0, "status": {"init_state": 0, "async_error": )" +
+         (*more != 0 ? more : "0") +
          R"(, "finalize_called": false, "destroy_flag": false, "abort_flag": false},
             "collective_counts": {"AllReduce": )" +
          std::to_string(launched) + R"(, "Broadcast": 3}})";
@@ -18,8 +19,8 @@ std::string Rank(int rank, int launched, const char* more = "") {
 
 std::string Status(const std::string& ranks, int count, int size) {
   return R"({"nccl_version": "2.28.3", "communicators": [{"hash": "0x1f", "size": )" + std::to_string(size) +
-         R"(, "ranks_count": )" + std::to_string(count) + R"(, "missing_ranks_count": 0, "ranks": [)" + ranks +
-         R"(], "missing_ranks": []}], "ras": {"timeouts_count": 0}})";
+         R"(, "ranks_count": )" + std::to_string(count) + R"(, "missing_ranks_count": 0, "ranks": [)" +
+         ranks + R"(], "missing_ranks": []}], "ras": {"timeouts_count": 0}})";
 }
 
 TEST(RasStatus, RanksAreComparedWithTheFurthest) {
@@ -60,7 +61,8 @@ constexpr std::string_view kText =
     "  Process 4711 on node 10.0.0.2 managing GPU 3\n\n"
     "#0-0 (00004a8c1d9e07b3) INCOMPLETE\n  Missing communicator data from 1 rank\n"
     "  Rank 11 -- GPU 3 (NVML 7) managed by process 4711 on node 10.0.0.2\n\n"
-    "Warnings\n========\n\nTIMEOUT\n  Encountered 2 communication timeouts while gathering communicator data\n\n"
+    "Warnings\n========\n\nTIMEOUT\n  Encountered 2 communication timeouts while gathering communicator "
+    "data\n\n"
     "#0-0 (00004a8c1d9e07b3) MISMATCH\n  Communicator ranks have different collective operation counts\n"
     "  9 ranks have launched up to operation 100\n  2 ranks have not launched any operations\n"
     "  Rank 3 -- GPU 3 managed by process 13 on node 10.0.0.1\n"

@@ -156,7 +156,8 @@ class RasSource : public table::Source {
                            return Nothing(note, columns);
                          }});
       } else if (*address && known.insert(**address).second) {
-        parts.push_back({target, [this, at = **address, columns = request.columns] { return Open(at, columns); }});
+        parts.push_back(
+            {target, [this, at = **address, columns = request.columns] { return Open(at, columns); }});
       }
     }
     return parts;
@@ -172,7 +173,8 @@ class RasSource : public table::Source {
       return asked.error();
     }
     if (*asked == nullptr)
-      return Nothing("no NCCL listens at " + address.ToText() + "; 2.24 and later do, with RAS enabled", columns);
+      return Nothing("no NCCL listens at " + address.ToText() + "; 2.24 and later do, with RAS enabled",
+                     columns);
     auto rows = std::make_shared<Rows>(table::TypesOf(*table_, columns));
     add_(**asked, address.ToText(), [&](std::vector<Value> row) {
       std::vector<Value> picked;
@@ -182,7 +184,8 @@ class RasSource : public table::Source {
     return table::MakeRowsCursor(std::move(rows));
   }
 
-  Result<std::unique_ptr<table::Cursor>> Nothing(std::string note, const std::vector<std::size_t>& columns) const {
+  Result<std::unique_ptr<table::Cursor>> Nothing(std::string note,
+                                                 const std::vector<std::size_t>& columns) const {
     auto rows = std::make_shared<Rows>(table::TypesOf(*table_, columns));
     rows->set_note(std::move(note));
     return table::MakeRowsCursor(std::move(rows));

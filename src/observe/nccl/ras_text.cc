@@ -115,7 +115,8 @@ class TextReader {
     comm_ = &status_.communicators[found->second];
     for (std::size_t i = 0; i < comm_->ranks.size(); ++i) by_rank_.emplace(comm_->ranks[i].comm_rank, i);
     // JSON writes the same number without leading zeros.
-    if (!hash.empty()) comm_->hash = "0x" + Short(hash.substr(std::min(hash.find_first_not_of('0'), hash.size())));
+    if (!hash.empty())
+      comm_->hash = "0x" + Short(hash.substr(std::min(hash.find_first_not_of('0'), hash.size())));
     is_incomplete_ = Trim(line, " ") == "INCOMPLETE";
   }
 

@@ -53,7 +53,9 @@ def rank_json(rank):
 
 
 def missing_json(rank):
-    place = {key: value for key, value in rank_json(rank).items() if key not in ("status", "collective_counts")}
+    place = {
+        key: value for key, value in rank_json(rank).items() if key not in ("status", "collective_counts")
+    }
     return dict(place, status={"unresponsive": True, "considered_dead": KIND == "dead"})
 
 
