@@ -4,7 +4,7 @@ namespace probing::cli {
 
 const std::vector<Command>& AllCommands() {
   static const std::vector<Command> commands{
-      InjectCommand(),  EjectCommand(),    RunCommand(),    ListCommand(),       BacktraceCommand(),
+      InjectCommand(), EjectCommand(), RunCommand(), ListCommand(), BacktraceCommand(), WhyCommand(),
       QueryCommand(),   TablesCommand(),   MemoryCommand(), FlamegraphCommand(), RecordCommand(),
       TopCommand(),     EvalCommand(),     ReplCommand(),   DebugCommand(),      ScriptCommand(),
       ClusterCommand(), DiagnoseCommand(), StoreCommand(),  ConfigCommand(),     StatusCommand(),

@@ -12,6 +12,7 @@ Command EjectCommand();
 Command RunCommand();
 Command ListCommand();
 Command BacktraceCommand();
+Command WhyCommand();
 Command QueryCommand();
 Command TablesCommand();
 Command MemoryCommand();

@@ -1,0 +1,101 @@
+// One Python process as the search for causes needs it: threads with their frames and the objects which those
+// frames hold, read once, without stopping or calling anything.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cpython/attributes.h"
+#include "cpython/locals.h"
+#include "cpython/stack_reader.h"
+#include "cpython/tasks.h"
+#include "cpython/thread_ids.h"
+
+namespace probing::why {
+
+using process::RemoteAddress;
+
+struct PythonThread {
+  pid_t tid = 0;
+  std::uint64_t ident = 0;  // what threading calls it, the pthread_t
+  std::string name;         // threading's; "" for a thread it does not know
+  bool has_gil = false;
+  std::vector<cpython::Frame> frames;  // innermost first
+  std::vector<cpython::RawFrame> raw;  // of each frame
+};
+
+// A lock of Python's, as the interpreter keeps it.
+struct LockObject {
+  enum class Kind : std::uint8_t { kLock, kRLock, kSemaphore };  // the last: multiprocessing's
+  Kind kind = Kind::kLock;
+  RemoteAddress object;
+  std::uint64_t word = 0;   // what a thread that waits for it sleeps on
+  std::uint64_t owner = 0;  // ident of the thread that has it; 0: nobody, or it does not know
+};
+
+// Not thread-safe.
+class PythonProcess {
+ public:
+  static Result<std::unique_ptr<PythonProcess>> Read(pid_t pid);
+
+  pid_t pid() const { return pid_; }
+  const process::Memory& memory() const { return *memory_; }
+  const std::vector<PythonThread>& threads() const { return threads_; }
+  const std::vector<cpython::Task>& tasks();
+  const PythonThread* FindThread(pid_t tid) const;
+  const PythonThread* FindIdent(std::uint64_t ident) const;
+  const PythonThread* GilHolder() const;
+  // Whether this address is among the interpreter's own variables, where the GIL is.
+  bool IsRuntime(std::uint64_t address) const;
+
+  // The first argument of a frame's function: `self` of a method. Null when it is unknown.
+  RemoteAddress FirstArgument(const cpython::RawFrame& frame) const;
+  // A variable of a frame as a text: "3"; "" when there is none.
+  std::string Variable(const cpython::RawFrame& frame, std::string_view name);
+  RemoteAddress Attribute(RemoteAddress object, std::string_view name) const;
+  std::string TextAttribute(RemoteAddress object, std::string_view name) const;
+  std::optional<std::uint64_t> NumberAttribute(RemoteAddress object, std::string_view name) const;
+  std::string TypeName(RemoteAddress object) const;
+
+  // The lock that `object` is, or has among its attributes (a Condition, a Queue), if a thread would wait for
+  // it at `word`.
+  std::optional<LockObject> FindLock(const PythonThread& thread, std::uint64_t word);
+  std::optional<LockObject> AsLock(RemoteAddress object) const;
+
+  // How a thread's frames hold an object.
+  enum class Hold : std::uint8_t { kNone, kReference, kInWith };
+  Hold HowHeld(const PythonThread& thread, RemoteAddress object);
+
+  // All objects that the frames of all threads hold, of this type.
+  std::vector<LockObject> HeldSemaphores();
+
+ private:
+  PythonProcess(pid_t pid, std::unique_ptr<process::Memory> memory, cpython::Location location,
+                process::Maps maps);
+  Result<void> ReadThreads();
+  // What the frame's variables and its stack of values point to; what makes no sense is left out.
+  std::vector<RemoteAddress> ObjectsOf(const cpython::RawFrame& frame) const;
+  // If it is a bound method of C: the object that it is bound to.
+  RemoteAddress BoundTo(RemoteAddress object) const;
+  bool IsAlive(RemoteAddress object) const;
+  std::vector<RemoteAddress> AttributesOf(RemoteAddress object) const;
+
+  pid_t pid_;
+  std::unique_ptr<process::Memory> memory_;
+  cpython::Location location_;
+  process::Maps maps_;
+  cpython::AttributeReader attributes_;
+  cpython::StackReader stacks_;
+  cpython::LocalsReader locals_;
+  std::vector<cpython::InterpreterState> states_;
+  std::vector<PythonThread> threads_;
+  std::optional<std::vector<cpython::Task>> tasks_;
+};
+
+}  // namespace probing::why
