@@ -19,6 +19,8 @@ std::string Script(pid_t pid) {
   std::string command = process::ShortCommandLine(pid);
   const std::size_t space = command.find(' ');
   if (command.starts_with("python") && space != std::string::npos) command.erase(0, space + 1);
+  const std::size_t folder = command.substr(0, command.find(' ')).rfind('/');
+  if (folder != std::string::npos) command.erase(0, folder + 1);
   constexpr std::size_t kMaxBytes = 60;
   return command.size() > kMaxBytes ? command.substr(0, kMaxBytes) + "…" : command;
 }

@@ -103,7 +103,8 @@ bool PythonProcess::IsRuntime(std::uint64_t address) const {
   const std::uint64_t base = location_.first_interpreter.address;
   const std::uint64_t distance = address > base ? address - base : base - address;
   const process::Mapping* mapping = maps_.Find(address);
-  return distance < kRuntimeBytes && mapping != nullptr && mapping->path != "[heap]";
+  return distance < kRuntimeBytes && mapping != nullptr &&
+         (mapping->path.empty() || mapping->path == location_.object);
 }
 
 RemoteAddress PythonProcess::FirstArgument(const cpython::RawFrame& frame) const {
@@ -250,12 +251,20 @@ std::optional<LockObject> PythonProcess::FindLock(const PythonThread& thread, st
   return std::nullopt;
 }
 
+std::string PythonProcess::MethodName(RemoteAddress method) const {
+  const auto definition = memory_->ReadValue((method + attributes_.layout().value).As<RemoteAddress>());
+  const auto name = definition.ok() ? memory_->ReadValue(definition->As<RemoteAddress>())
+                                    : Result<RemoteAddress>(RemoteAddress{});
+  auto text = name.ok() ? memory_->ReadCString(*name, 32) : Result<std::string>(std::string());
+  return text.ok() ? std::move(*text) : "";
+}
+
 PythonProcess::Hold PythonProcess::HowHeld(const PythonThread& thread, RemoteAddress object) {
   Hold hold = Hold::kNone;
   for (const cpython::RawFrame& frame : thread.raw) {
     for (const RemoteAddress each : ObjectsOf(frame)) {
       // What `with` has on its stack is the method that will let the lock go.
-      if (BoundTo(each) == object) return Hold::kInWith;
+      if (BoundTo(each) == object && MethodName(each) == "__exit__") return Hold::kInWith;
       if (each == object) hold = Hold::kReference;
       if (hold != Hold::kNone) continue;
       const auto values = AttributesOf(each);

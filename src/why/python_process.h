@@ -83,6 +83,7 @@ class PythonProcess {
   std::vector<RemoteAddress> ObjectsOf(const cpython::RawFrame& frame) const;
   // If it is a bound method of C: the object that it is bound to.
   RemoteAddress BoundTo(RemoteAddress object) const;
+  std::string MethodName(RemoteAddress method) const;  // REQUIRES: a bound method of C
   bool IsAlive(RemoteAddress object) const;
   std::vector<RemoteAddress> AttributesOf(RemoteAddress object) const;
 

@@ -1,5 +1,6 @@
 // What the interpreter knows: locks, conditions, queues, the GIL, joined threads, ranks in a collective.
 #include <linux/futex.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
@@ -143,7 +144,7 @@ bool Investigation::WaitForNotification(Look& look) {
     });
   });
   if (is_pool && (kind == "Future" || kind == "ApplyResult" || kind == "MapResult" || kind == "IMapIterator" ||
-                  kind == "Event")) {
+                  kind == "Pool")) {
     for (const pid_t child : ChildrenOf(look.pid)) {
       AddWait(look, AddProcess(child), kind + " of a process pool");
     }
@@ -200,15 +201,12 @@ void Investigation::WaitForOwner(Look& look, const LockObject& lock) {
     graph_.nodes[look.node].note = name + " is owned by a thread that has ended";
     return;
   }
-  // threading.Lock has no owner. A thread inside of `with lock:` has it.
+  // threading.Lock has no owner. A thread inside of `with lock:` has it, unless it still waits to get in.
   for (const PythonThread& other : look.process->threads()) {
-    if (other.tid == 0) continue;
+    if (other.tid == 0 || other.tid == look.tid) continue;
+    const auto call = process::ReadBlockedCall(look.pid, other.tid);
+    if (call.ok() && call->number == SYS_futex && call->arguments[0] == lock.word) continue;
     if (look.process->HowHeld(other, lock.object) != PythonProcess::Hold::kInWith) continue;
-    if (other.tid == look.tid) {
-      graph_.nodes[look.node].end = End::kDeadlock;
-      graph_.nodes[look.node].note = name + " is held by this thread itself, in an outer `with`";
-      return;
-    }
     AddWait(look, AddThread(look.pid, other.tid), name + ", in whose `with` this thread is");
   }
   if (!graph_.nodes[look.node].waits.empty()) return;

@@ -81,17 +81,19 @@ std::string ChainText(const Graph& graph, const Chain& chain) {
       text += indent + "└ for ";
       indent += "   ";
       std::string who = ProcessText(node);
-      if (node.pid == 0) who = "outside: " + Visible(node.note);
-      else if (node.pid == pid && IsThread(node)) who = ThreadText(node);
+      if (node.pid == 0) {
+        who = (node.end == End::kOutside ? "outside: " : "") + Visible(node.note);
+      } else if (node.pid == pid) {
+        who = IsThread(node) ? ThreadText(node) : "itself";
+      }
       text += who;
-      if (!step.reason.empty()) text += ": " + Visible(step.reason);
+      if (!step.reason.empty() && node.pid != 0) text += ": " + Visible(step.reason);
       if (!step.certain) text += " (likely)";
       text += "\n";
-      if (chain.end == End::kDeadlock && is_last) {
-        text += indent + "↑ that is where it began: a deadlock of " +
-                std::to_string(chain.steps.size() - 1 - chain.back_to) + "\n";
-        break;
-      }
+    }
+    if (i > 0 && chain.end == End::kDeadlock && is_last) {
+      text += indent + "↑ which is in this chain already  ← deadlock\n";
+      break;
     }
     pid = node.pid;
     if (node.pid == 0) continue;

@@ -213,7 +213,7 @@ void Investigation::WaitForSocket(Look& look, const Descriptor& socket, bool is_
       if (!is_one_of_many) AddWait(look, AddEnd(End::kOutside, 0, "a socket without a peer"), "socket");
       return;
     case Peer::Kind::kElsewhere:
-      return AddWait(look, AddEnd(End::kOutside, 0, peer.name.substr(peer.name.find(' ') + 1)), peer.name);
+      return AddWait(look, AddEnd(End::kOutside, 0, peer.name), peer.name);
     case Peer::Kind::kHere:
     case Peer::Kind::kNotTaken:
       break;
