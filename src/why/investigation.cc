@@ -13,14 +13,19 @@ namespace probing::why {
 namespace {
 
 constexpr std::size_t kMaxNodes = 2'000;
+constexpr int kLooksAtRunning = 5;
 constexpr std::size_t kMaxThreads = 8;  // of a process, that may be the one
 
 std::string Script(pid_t pid) {
   std::string command = process::ShortCommandLine(pid);
+  const auto drop_folder = [&] {
+    const std::size_t slash = command.substr(0, command.find(' ')).rfind('/');
+    if (slash != std::string::npos) command.erase(0, slash + 1);
+  };
+  drop_folder();
   const std::size_t space = command.find(' ');
   if (command.starts_with("python") && space != std::string::npos) command.erase(0, space + 1);
-  const std::size_t folder = command.substr(0, command.find(' ')).rfind('/');
-  if (folder != std::string::npos) command.erase(0, folder + 1);
+  drop_folder();
   constexpr std::size_t kMaxBytes = 60;
   return command.size() > kMaxBytes ? command.substr(0, kMaxBytes) + "…" : command;
 }
@@ -224,6 +229,12 @@ void Investigation::ReadThread(std::size_t index) {
   look.status = std::move(*status);
   look.process = Python(look.pid);
   if (look.process != nullptr) look.python = look.process->FindThread(look.tid);
+  // A thread that waits for the GIL runs for a moment every 5 ms.
+  const bool may_want_gil = look.python != nullptr && !look.python->has_gil && look.process->GilHolder() != nullptr;
+  for (int i = 0; may_want_gil && look.status.state == 'R' && i < kLooksAtRunning; ++i) {
+    SleepUs(1'500);
+    if (auto again = process::ReadThreadStatus(look.pid, look.tid); again.ok()) look.status = std::move(*again);
+  }
   Describe(graph_.nodes[index], look.python);
   if (graph_.nodes[index].thread.empty()) graph_.nodes[index].thread = look.status.name;
   switch (look.status.state) {

@@ -6,7 +6,6 @@
 #include "cpython/text.h"
 #include "cpython/thread_ids.h"
 #include "cpython/thread_names.h"
-#include "process/page_cache.h"
 
 namespace probing::why {
 namespace {
@@ -21,17 +20,24 @@ constexpr std::uint64_t kMaxReferences = 0xffff'ffff;  // a freed object has a p
 constexpr std::uint64_t kRuntimeBytes = 4 << 20;
 constexpr std::size_t kMaxNameCharacters = 200;
 
+// A Condition in a queue; multiprocessing's Lock has a SemLock.
+bool IsLockClass(std::string_view type) {
+  return type == "Condition" || type == "Lock" || type == "RLock" || type == "Semaphore" ||
+         type == "BoundedSemaphore";
+}
+
 }  // namespace
 
 PythonProcess::PythonProcess(pid_t pid, std::unique_ptr<process::Memory> memory, cpython::Location location,
                              process::Maps maps)
     : pid_(pid),
       memory_(std::move(memory)),
+      pages_(*memory_),
       location_(std::move(location)),
       maps_(std::move(maps)),
-      attributes_(*memory_, location_),
+      attributes_(pages_, location_),
       stacks_(*memory_, location_),
-      locals_(*memory_, location_) {}
+      locals_(pages_, location_) {}
 
 Result<std::unique_ptr<PythonProcess>> PythonProcess::Read(pid_t pid) {
   ASSIGN_OR_RETURN(process::Maps maps, process::Maps::Read(pid));
@@ -108,7 +114,7 @@ bool PythonProcess::IsRuntime(std::uint64_t address) const {
 }
 
 RemoteAddress PythonProcess::FirstArgument(const cpython::RawFrame& frame) const {
-  const auto slot = memory_->ReadValue((frame.address + location_.offsets.frame.locals).As<std::uint64_t>());
+  const auto slot = pages_.ReadValue((frame.address + location_.offsets.frame.locals).As<std::uint64_t>());
   const RemoteAddress object{slot.ok() ? *slot & ~kTagBits : 0};
   return IsAlive(object) ? object : RemoteAddress{};
 }
@@ -131,7 +137,7 @@ RemoteAddress PythonProcess::Attribute(RemoteAddress object, std::string_view na
 std::string PythonProcess::TextAttribute(RemoteAddress object, std::string_view name) const {
   const RemoteAddress text = Attribute(object, name);
   if (!text) return "";
-  auto read = cpython::ReadUnicode(*memory_, location_.offsets, text, kMaxNameCharacters);
+  auto read = cpython::ReadUnicode(pages_, location_.offsets, text, kMaxNameCharacters);
   return read.ok() ? std::move(*read) : "";
 }
 
@@ -150,7 +156,7 @@ std::string PythonProcess::TypeName(RemoteAddress object) const {
 
 bool PythonProcess::IsAlive(RemoteAddress object) const {
   if (object.address < 4096 || object.address % 8 != 0) return false;
-  const auto head = memory_->ReadValue(object.As<std::uint64_t>());
+  const auto head = pages_.ReadValue(object.As<std::uint64_t>());
   if (!head.ok()) return false;
   return location_.offsets.free_threaded || location_.version.minor >= 14 ||
          (*head != 0 && *head <= kMaxReferences);
@@ -161,7 +167,7 @@ std::vector<RemoteAddress> PythonProcess::ObjectsOf(const cpython::RawFrame& fra
   const RemoteAddress from = frame.address + location_.offsets.frame.locals;
   // The end of a mapping may be near.
   std::size_t count = kSlots;
-  while (count > 0 && !memory_->Read(from, std::as_writable_bytes(std::span(slots).first(count))).ok()) {
+  while (count > 0 && !pages_.Read(from, std::as_writable_bytes(std::span(slots).first(count))).ok()) {
     count /= 2;
   }
   std::vector<RemoteAddress> objects;
@@ -171,7 +177,7 @@ std::vector<RemoteAddress> PythonProcess::ObjectsOf(const cpython::RawFrame& fra
     objects.push_back(object);
     // A variable that inner functions use is in a cell.
     if (TypeName(object) != "cell") continue;
-    const auto inside = memory_->ReadValue((object + attributes_.layout().value).As<RemoteAddress>());
+    const auto inside = pages_.ReadValue((object + attributes_.layout().value).As<RemoteAddress>());
     if (inside.ok() && IsAlive(*inside)) objects.push_back(*inside);
   }
   return objects;
@@ -179,7 +185,7 @@ std::vector<RemoteAddress> PythonProcess::ObjectsOf(const cpython::RawFrame& fra
 
 RemoteAddress PythonProcess::BoundTo(RemoteAddress object) const {
   if (TypeName(object) != "builtin_function_or_method") return {};
-  const auto self = memory_->ReadValue((object + attributes_.layout().value + 8).As<RemoteAddress>());
+  const auto self = pages_.ReadValue((object + attributes_.layout().value + 8).As<RemoteAddress>());
   return self.ok() && IsAlive(*self) ? *self : RemoteAddress{};
 }
 
@@ -189,7 +195,7 @@ std::optional<LockObject> PythonProcess::AsLock(RemoteAddress object) const {
   lock.object = object;
   const auto field = [&](std::uint64_t offset) {
     const auto value =
-        memory_->ReadValue((object + attributes_.layout().value + offset).As<std::uint64_t>());
+        pages_.ReadValue((object + attributes_.layout().value + offset).As<std::uint64_t>());
     return value.ok() ? *value : 0;
   };
   // Since 3.14 the lock is in the object, and those who wait sleep elsewhere.
@@ -213,8 +219,10 @@ std::optional<LockObject> PythonProcess::AsLock(RemoteAddress object) const {
   return lock;
 }
 
-std::vector<RemoteAddress> PythonProcess::AttributesOf(RemoteAddress object) const {
-  std::vector<RemoteAddress> values;
+const std::vector<RemoteAddress>& PythonProcess::AttributesOf(RemoteAddress object) const {
+  const auto [place, is_new] = attributes_of_.try_emplace(object.address);
+  std::vector<RemoteAddress>& values = place->second;
+  if (!is_new) return values;
   const auto list = attributes_.ListAttributes(object, kMaxAttributes);
   if (!list.ok()) return values;
   for (const auto& attribute : list->attributes) {
@@ -236,12 +244,7 @@ std::optional<LockObject> PythonProcess::FindLock(const PythonThread& thread, st
       }
       for (const RemoteAddress value : AttributesOf(object)) {
         if (auto lock = fits(value)) return lock;
-        const std::string type = TypeName(value);
-        // A Condition in a queue; multiprocessing's Lock has a SemLock.
-        if (type != "Condition" && type != "Lock" && type != "RLock" && type != "BoundedSemaphore" &&
-            type != "Semaphore") {
-          continue;
-        }
+        if (!IsLockClass(TypeName(value))) continue;
         for (const RemoteAddress inner : AttributesOf(value)) {
           if (auto lock = fits(inner)) return lock;
         }
@@ -252,10 +255,10 @@ std::optional<LockObject> PythonProcess::FindLock(const PythonThread& thread, st
 }
 
 std::string PythonProcess::MethodName(RemoteAddress method) const {
-  const auto definition = memory_->ReadValue((method + attributes_.layout().value).As<RemoteAddress>());
-  const auto name = definition.ok() ? memory_->ReadValue(definition->As<RemoteAddress>())
+  const auto definition = pages_.ReadValue((method + attributes_.layout().value).As<RemoteAddress>());
+  const auto name = definition.ok() ? pages_.ReadValue(definition->As<RemoteAddress>())
                                     : Result<RemoteAddress>(RemoteAddress{});
-  auto text = name.ok() ? memory_->ReadCString(*name, 32) : Result<std::string>(std::string());
+  auto text = name.ok() ? pages_.ReadCString(*name, 32) : Result<std::string>(std::string());
   return text.ok() ? std::move(*text) : "";
 }
 
@@ -267,15 +270,16 @@ PythonProcess::Hold PythonProcess::HowHeld(const PythonThread& thread, RemoteAdd
       if (BoundTo(each) == object && MethodName(each) == "__exit__") return Hold::kInWith;
       if (each == object) hold = Hold::kReference;
       if (hold != Hold::kNone) continue;
-      const auto values = AttributesOf(each);
+      const auto& values = AttributesOf(each);
       if (std::ranges::find(values, object) != values.end()) hold = Hold::kReference;
     }
   }
   return hold;
 }
 
-std::vector<LockObject> PythonProcess::HeldSemaphores() {
-  std::vector<LockObject> found;
+const std::vector<LockObject>& PythonProcess::Semaphores() {
+  if (semaphores_) return *semaphores_;
+  std::vector<LockObject>& found = semaphores_.emplace();
   const auto add = [&](RemoteAddress object) {
     const auto lock = AsLock(object);
     if (lock && lock->kind == LockObject::Kind::kSemaphore) found.push_back(*lock);
@@ -287,8 +291,8 @@ std::vector<LockObject> PythonProcess::HeldSemaphores() {
         if (const RemoteAddress self = BoundTo(object)) add(self);
         for (const RemoteAddress value : AttributesOf(object)) {
           add(value);
-          for (const std::string_view name : {"_semlock"}) {
-            if (const RemoteAddress inner = Attribute(value, name)) add(inner);
+          if (IsLockClass(TypeName(value))) {
+            if (const RemoteAddress inner = Attribute(value, "_semlock")) add(inner);
           }
         }
       }

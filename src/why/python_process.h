@@ -16,6 +16,7 @@
 #include "cpython/stack_reader.h"
 #include "cpython/tasks.h"
 #include "cpython/thread_ids.h"
+#include "process/page_cache.h"
 
 namespace probing::why {
 
@@ -45,7 +46,6 @@ class PythonProcess {
   static Result<std::unique_ptr<PythonProcess>> Read(pid_t pid);
 
   pid_t pid() const { return pid_; }
-  const process::Memory& memory() const { return *memory_; }
   const std::vector<PythonThread>& threads() const { return threads_; }
   const std::vector<cpython::Task>& tasks();
   const PythonThread* FindThread(pid_t tid) const;
@@ -72,8 +72,8 @@ class PythonProcess {
   enum class Hold : std::uint8_t { kNone, kReference, kInWith };
   Hold HowHeld(const PythonThread& thread, RemoteAddress object);
 
-  // All objects that the frames of all threads hold, of this type.
-  std::vector<LockObject> HeldSemaphores();
+  // multiprocessing's locks that frames of this process know.
+  const std::vector<LockObject>& Semaphores();
 
  private:
   PythonProcess(pid_t pid, std::unique_ptr<process::Memory> memory, cpython::Location location,
@@ -85,10 +85,11 @@ class PythonProcess {
   RemoteAddress BoundTo(RemoteAddress object) const;
   std::string MethodName(RemoteAddress method) const;  // REQUIRES: a bound method of C
   bool IsAlive(RemoteAddress object) const;
-  std::vector<RemoteAddress> AttributesOf(RemoteAddress object) const;
+  const std::vector<RemoteAddress>& AttributesOf(RemoteAddress object) const;
 
   pid_t pid_;
   std::unique_ptr<process::Memory> memory_;
+  process::PageCache pages_;  // for objects, which are looked at again and again; stacks are read anew
   cpython::Location location_;
   process::Maps maps_;
   cpython::AttributeReader attributes_;
@@ -97,6 +98,8 @@ class PythonProcess {
   std::vector<cpython::InterpreterState> states_;
   std::vector<PythonThread> threads_;
   std::optional<std::vector<cpython::Task>> tasks_;
+  std::optional<std::vector<LockObject>> semaphores_;
+  mutable std::unordered_map<std::uint64_t, std::vector<RemoteAddress>> attributes_of_;  // by object
 };
 
 }  // namespace probing::why

@@ -225,28 +225,30 @@ void Investigation::WaitForSemaphore(Look& look, const LockObject& lock) {
     return {mapping->inode, address - mapping->start + mapping->file_offset};
   };
   const auto place = shared(look.pid, lock.word);
-  bool is_mapped_elsewhere = false;
+  const auto add_owner = [&](PythonProcess& python, const LockObject& other) {
+    if (other.kind != LockObject::Kind::kSemaphore || other.owner == 0) return;
+    if (shared(python.pid(), other.word) != place) return;
+    const PythonThread* owner = python.FindIdent(other.owner);
+    if (owner == nullptr || owner->tid == 0 || (python.pid() == look.pid && owner->tid == look.tid)) return;
+    AddWait(look, AddThread(python.pid(), owner->tid), "multiprocessing lock");
+  };
+  std::vector<PythonProcess*> sharers;
   for (const pid_t pid : descriptors_.Processes()) {
-    if (place.first == 0) break;
-    const auto maps = process::Maps::Read(pid);
+    const auto maps = place.first != 0 ? process::Maps::Read(pid) : Result<process::Maps>(Error{});
     if (!maps.ok() || std::ranges::none_of(maps->all(), [&](const process::Mapping& mapping) {
           return mapping.inode == place.first;
         })) {
       continue;
     }
-    is_mapped_elsewhere = is_mapped_elsewhere || pid != look.pid;
-    PythonProcess* python = Python(pid);
-    if (python == nullptr) continue;
-    // After a fork the same object is at the same place.
-    std::vector<LockObject> candidates = python->HeldSemaphores();
-    if (const auto same = python->AsLock(lock.object)) candidates.push_back(*same);
-    for (const LockObject& other : candidates) {
-      if (other.kind != LockObject::Kind::kSemaphore || other.owner == 0) continue;
-      if (shared(pid, other.word) != place) continue;
-      const PythonThread* owner = python->FindIdent(other.owner);
-      if (owner == nullptr || owner->tid == 0 || (pid == look.pid && owner->tid == look.tid)) continue;
-      AddWait(look, AddThread(pid, owner->tid), "multiprocessing lock");
-    }
+    if (PythonProcess* python = Python(pid)) sharers.push_back(python);
+  }
+  // After a fork the same object is at the same place.
+  for (PythonProcess* python : sharers) {
+    if (const auto same = python->AsLock(lock.object)) add_owner(*python, *same);
+  }
+  for (PythonProcess* python : sharers) {
+    if (!graph_.nodes[look.node].waits.empty()) return;
+    for (const LockObject& other : python->Semaphores()) add_owner(*python, other);
   }
   if (!graph_.nodes[look.node].waits.empty()) return;
   for (const pid_t child : ChildrenOf(look.pid)) {
@@ -254,10 +256,11 @@ void Investigation::WaitForSemaphore(Look& look, const LockObject& lock) {
     if (status.ok() && status->ended()) AddWait(look, AddProcess(child), "multiprocessing lock", false);
   }
   if (!graph_.nodes[look.node].waits.empty()) return;
-  graph_.nodes[look.node].end = End::kDied;
+  // A semaphore is nobody's: any process may release it.
+  graph_.nodes[look.node].end = sharers.size() > 1 ? End::kUnknown : End::kDied;
   graph_.nodes[look.node].note =
-      is_mapped_elsewhere ? "a multiprocessing lock or semaphore that no living process says it holds"
-                          : "a multiprocessing lock that no other living process has: its holder died";
+      sharers.size() > 1 ? "a multiprocessing lock or semaphore that no living process says it holds"
+                         : "a multiprocessing lock that no other living process has: its holder died";
 }
 
 // A mutex of glibc has the thread id of its owner behind its word.

@@ -236,6 +236,26 @@ def tcp_backlog():
     ask(address)
 
 
+def listens_there():
+    listening = socket.socket()
+    listening.bind((sys.argv[3], 7411))
+    listening.listen(5)
+    serve(listening, lambda connection: culprit(connection))
+
+
+def asks_there():
+    while True:
+        try:
+            return ask((sys.argv[3], 7411))
+        except OSError:
+            time.sleep(0.01)  # not yet there
+
+
+def connects_nowhere():
+    tell("outside", pid=-1, reason="TCP")
+    ask((sys.argv[3], 7411))
+
+
 def tcp_mutual():
     listening = listen()
 
