@@ -108,6 +108,9 @@ PARSERS = {
     "wire/settings.h CanonicalValue": "settings_fuzz",
     "wire/store_url.h ParseStoreUrl": "names_fuzz",
     "wire/torch_spec.h CanonicalTorchSpec": "names_fuzz",
+    "why/file_locks.h ParseFileLocks": "kernel_tables_fuzz",
+    "why/sockets.h ParseTcpTable": "kernel_tables_fuzz",
+    "why/sockets.h ReadUnixPeers": "trusted: the argument is a path of ours; netlink answers are the kernel's",
 }
 
 

@@ -42,9 +42,10 @@ Result<int> Run(const Invocation& invocation) {
     return code;
   }
   if (answer.causes.empty()) {
-    PrintAside("none of " + std::to_string(pids.size()) +
-               " processes waits for another thread, process or host\n  hint: `probing -t PID why` tells of one "
-               "what it does\n");
+    PrintAside(
+        "none of " + std::to_string(pids.size()) +
+        " processes waits for another thread, process or host\n  hint: `probing -t PID why` tells of one "
+        "what it does\n");
     return code;
   }
   const bool is_terminal = !Painted("", Colour::kBold).empty();

@@ -43,7 +43,7 @@ const std::vector<Descriptor>& Descriptors::Of(pid_t pid) {
     if (!path.ok()) continue;
     one.path = std::move(*path);
     one.inode = InodeOf(one.path);
-    struct stat about {};
+    struct stat about{};
     // The link's own rights say how the file was opened.
     if (lstat((folder + "/" + name).c_str(), &about) == 0) {
       one.readable = (about.st_mode & S_IRUSR) != 0;

@@ -2,7 +2,8 @@
 //
 //   ASSIGN_OR_RETURN(const why::Answer answer, why::Explain({pid}));
 //   why::AnswerToText(answer);
-//   why::Sentence(answer, pid);   // one line, as evidence: "waits for pid 4720 …, which runs load (data.py:12)"
+//   why::Sentence(answer, pid);   // one line, as evidence: "waits for pid 4720 …, which runs load
+//   (data.py:12)"
 //
 // Takes some milliseconds for each process on the way, and never more than a second. Stops nothing.
 #pragma once

@@ -33,7 +33,8 @@ std::string Script(pid_t pid) {
 }  // namespace
 
 bool IsLibraryFile(std::string_view file) {
-  for (const std::string_view part : {"/lib/python3", "/lib64/python3", "/site-packages/", "/dist-packages/"}) {
+  for (const std::string_view part :
+       {"/lib/python3", "/lib64/python3", "/site-packages/", "/dist-packages/"}) {
     if (file.find(part) != std::string_view::npos) return true;
   }
   return file.starts_with("<frozen");
@@ -153,8 +154,9 @@ std::size_t Investigation::AddProcess(pid_t pid, std::uint64_t inode) {
   for (const pid_t tid : all.ok() ? *all : std::vector<pid_t>{}) {
     const auto call = process::ReadBlockedCall(pid, tid);
     if (inode == 0 || !call.ok()) continue;
-    const bool is_io = call->number == SYS_read || call->number == SYS_recvfrom || call->number == SYS_recvmsg ||
-                       call->number == SYS_write || call->number == SYS_sendto || call->number == SYS_sendmsg;
+    const bool is_io = call->number == SYS_read || call->number == SYS_recvfrom ||
+                       call->number == SYS_recvmsg || call->number == SYS_write ||
+                       call->number == SYS_sendto || call->number == SYS_sendmsg;
     const auto open = is_io ? descriptors_.Find(pid, static_cast<int>(call->arguments[0])) : std::nullopt;
     if (open && open->inode == inode) tids.push_back(tid);
   }
@@ -230,10 +232,12 @@ void Investigation::ReadThread(std::size_t index) {
   look.process = Python(look.pid);
   if (look.process != nullptr) look.python = look.process->FindThread(look.tid);
   // A thread that waits for the GIL runs for a moment every 5 ms.
-  const bool may_want_gil = look.python != nullptr && !look.python->has_gil && look.process->GilHolder() != nullptr;
+  const bool may_want_gil =
+      look.python != nullptr && !look.python->has_gil && look.process->GilHolder() != nullptr;
   for (int i = 0; may_want_gil && look.status.state == 'R' && i < kLooksAtRunning; ++i) {
     SleepUs(1'500);
-    if (auto again = process::ReadThreadStatus(look.pid, look.tid); again.ok()) look.status = std::move(*again);
+    if (auto again = process::ReadThreadStatus(look.pid, look.tid); again.ok())
+      look.status = std::move(*again);
   }
   Describe(graph_.nodes[index], look.python);
   if (graph_.nodes[index].thread.empty()) graph_.nodes[index].thread = look.status.name;

@@ -16,16 +16,16 @@ namespace probing::why {
 
 // How a way ends. In the order in which they explain a wait: of several ways the lowest is taken.
 enum class End : std::uint8_t {
-  kDied,       // a process that has ended
-  kStopped,    // by SIGSTOP, or by a debugger
-  kRuns,       // it could go on
-  kKernel,     // in a system call that cannot be interrupted: disk, network file system, driver
-  kSleeps,     // until a time that it chose
-  kOutside,    // another host, a terminal, a file that nobody here writes
-  kUnknown,    // it waits, and nothing says for what
-  kIdle,       // it waits for work: a server without requests, a pool without tasks
-  kDeadlock,   // the way comes back to where it has been
-  kWaits,      // not an end: Node::waits
+  kDied,      // a process that has ended
+  kStopped,   // by SIGSTOP, or by a debugger
+  kRuns,      // it could go on
+  kKernel,    // in a system call that cannot be interrupted: disk, network file system, driver
+  kSleeps,    // until a time that it chose
+  kOutside,   // another host, a terminal, a file that nobody here writes
+  kUnknown,   // it waits, and nothing says for what
+  kIdle,      // it waits for work: a server without requests, a pool without tasks
+  kDeadlock,  // the way comes back to where it has been
+  kWaits,     // not an end: Node::waits
 };
 const char* EndName(End end);  // "died", "runs"… as in JSON
 
@@ -36,8 +36,8 @@ struct Wait {
 };
 
 struct Node {
-  pid_t pid = 0;  // 0: outside of this host
-  pid_t tid = 0;  // 0: a process as a whole; `waits` are those of its threads that may matter
+  pid_t pid = 0;        // 0: outside of this host
+  pid_t tid = 0;        // 0: a process as a whole; `waits` are those of its threads that may matter
   std::string process;  // for people: "train.py", "DataLoader worker 0"
   std::optional<std::int64_t> rank;
   std::string thread;    // "MainThread"

@@ -70,9 +70,8 @@ Result<void> PythonProcess::ReadThreads() {
       threads_.push_back(std::move(thread));
     }
   }
-  std::ranges::stable_sort(threads_, {}, [&](const PythonThread& thread) {
-    return std::pair(thread.tid != pid_, thread.tid);
-  });
+  std::ranges::stable_sort(
+      threads_, {}, [&](const PythonThread& thread) { return std::pair(thread.tid != pid_, thread.tid); });
   return {};
 }
 
@@ -194,8 +193,7 @@ std::optional<LockObject> PythonProcess::AsLock(RemoteAddress object) const {
   LockObject lock;
   lock.object = object;
   const auto field = [&](std::uint64_t offset) {
-    const auto value =
-        pages_.ReadValue((object + attributes_.layout().value + offset).As<std::uint64_t>());
+    const auto value = pages_.ReadValue((object + attributes_.layout().value + offset).As<std::uint64_t>());
     return value.ok() ? *value : 0;
   };
   // Since 3.14 the lock is in the object, and those who wait sleep elsewhere.

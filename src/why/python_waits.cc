@@ -143,8 +143,8 @@ bool Investigation::WaitForNotification(Look& look) {
       return IsIn(frame, "multiprocessing/pool.py") || IsIn(frame, "concurrent/futures/process.py");
     });
   });
-  if (is_pool && (kind == "Future" || kind == "ApplyResult" || kind == "MapResult" || kind == "IMapIterator" ||
-                  kind == "Pool")) {
+  if (is_pool && (kind == "Future" || kind == "ApplyResult" || kind == "MapResult" ||
+                  kind == "IMapIterator" || kind == "Pool")) {
     for (const pid_t child : ChildrenOf(look.pid)) {
       AddWait(look, AddProcess(child), kind + " of a process pool");
     }
@@ -175,7 +175,8 @@ void Investigation::WaitForThreadsWith(Look& look, const std::vector<RemoteAddre
   // It may be a global variable.
   for (const PythonThread& other : look.process->threads()) {
     if (other.tid == look.tid || other.tid == 0 || other.frames.empty() || IsIdlePool(other)) continue;
-    AddWait(look, AddThread(look.pid, other.tid), reason + "; nothing says which thread would notify it", false);
+    AddWait(look, AddThread(look.pid, other.tid), reason + "; nothing says which thread would notify it",
+            false);
   }
 }
 

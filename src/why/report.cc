@@ -76,7 +76,8 @@ std::string ChainText(const Graph& graph, const Chain& chain) {
     const Step& step = chain.steps[i];
     const bool is_last = i + 1 == chain.steps.size();
     if (i == 0) text += ProcessText(node);
-    const bool is_thread_of_process = i > 0 && !IsThread(node_at(i - 1)) && IsThread(node) && step.reason.empty();
+    const bool is_thread_of_process =
+        i > 0 && !IsThread(node_at(i - 1)) && IsThread(node) && step.reason.empty();
     if (i > 0 && !is_thread_of_process) {
       text += indent + "└ for ";
       indent += "   ";
@@ -113,7 +114,8 @@ std::string RootText(const Graph& graph, const Chain& chain) {
     for (std::size_t i = chain.back_to; i + 1 < chain.steps.size(); ++i) {
       const Node& node = graph.nodes[chain.steps[i].node];
       if (!IsThread(node)) continue;
-      text += (text.ends_with(':') ? " " : ", ") + ProcessText(node) + " " + ThreadText(node) + " " + PlaceText(node);
+      text += (text.ends_with(':') ? " " : ", ") + ProcessText(node) + " " + ThreadText(node) + " " +
+              PlaceText(node);
     }
     return text;
   }

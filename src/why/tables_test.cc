@@ -37,8 +37,8 @@ TEST(TcpTable, WritesMappedAddressesAsIPv4) {
 TEST(UnixSockets, KnowTheirOtherEnd) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  struct stat one {};
-  struct stat other {};
+  struct stat one{};
+  struct stat other{};
   ASSERT_EQ(fstat(ends[0], &one), 0);
   ASSERT_EQ(fstat(ends[1], &other), 0);
   const auto peers = ReadUnixPeers("");

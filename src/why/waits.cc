@@ -27,7 +27,7 @@ bool IsTerminal(std::string_view path) {
 }
 
 bool IsPipeOfFileSystem(pid_t pid, int fd) {
-  struct stat about {};
+  struct stat about{};
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   return stat(path.c_str(), &about) == 0 && S_ISFIFO(about.st_mode);
 }
@@ -312,8 +312,8 @@ void Investigation::WaitForTasks(Look& look) {
     if (task.tid != look.tid || frame == nullptr || IsLibraryFile(frame->file)) continue;
     if (++count > 3) continue;
     if (first == nullptr || !task.awaited_by.empty()) first = frame;
-    places += (places.empty() ? "" : ", ") + (task.name.empty() ? std::string("a task") : task.name) + " in " +
-              frame->function + " (" + std::string(process::BaseName(frame->file)) + ":" +
+    places += (places.empty() ? "" : ", ") + (task.name.empty() ? std::string("a task") : task.name) +
+              " in " + frame->function + " (" + std::string(process::BaseName(frame->file)) + ":" +
               std::to_string(frame->line) + ")";
     const cpython::Frame& innermost = task.frames.front();
     if (&innermost != frame) places += " → " + innermost.function;
@@ -323,7 +323,8 @@ void Investigation::WaitForTasks(Look& look) {
   node.function = first->function;
   node.file = first->file;
   node.line = first->line;
-  AddWait(look, AddEnd(End::kUnknown, look.pid, Plural(count, "asyncio task") + " of its event loop: " + places),
+  AddWait(look,
+          AddEnd(End::kUnknown, look.pid, Plural(count, "asyncio task") + " of its event loop: " + places),
           "asyncio");
 }
 

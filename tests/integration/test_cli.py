@@ -21,6 +21,7 @@ COMMANDS = [
     "run",
     "list",
     "backtrace",
+    "why",
     "eval",
     "config",
     "status",

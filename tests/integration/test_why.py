@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -199,9 +199,7 @@ def test_errors_say_what_is_wrong(probing: harness.Cli) -> None:
     assert "takes pids" in probing("why", 1, "train.py").expect(2).stderr
 
 
-def test_a_process_of_another_user_may_not_be_looked_into(
-    public_probing: harness.Cli, start: Start
-) -> None:
+def test_a_process_of_another_user_may_not_be_looked_into(public_probing: harness.Cli, start: Start) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can be somebody else")
     process, _ = start("pipe")
