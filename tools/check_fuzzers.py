@@ -110,7 +110,7 @@ PARSERS = {
     "wire/torch_spec.h CanonicalTorchSpec": "names_fuzz",
     "why/file_locks.h ParseFileLocks": "kernel_tables_fuzz",
     "why/sockets.h ParseTcpTable": "kernel_tables_fuzz",
-    "why/sockets.h ReadUnixPeers": "trusted: the argument is a path of ours; netlink answers are the kernel's",
+    "why/sockets.h ReadUnixPeers": "trusted: the argument is a path of ours; the kernel answers",
 }
 
 

@@ -26,6 +26,7 @@ std::string Script(pid_t pid) {
   const std::size_t space = command.find(' ');
   if (command.starts_with("python") && space != std::string::npos) command.erase(0, space + 1);
   drop_folder();
+  if (command.starts_with("-m ")) command.erase(0, 3);
   constexpr std::size_t kMaxBytes = 60;
   return command.size() > kMaxBytes ? command.substr(0, kMaxBytes) + "…" : command;
 }
