@@ -55,7 +55,7 @@ def until(condition):
 
 
 REASON = {
-    "lock": "Lock at",
+    "lock": "in whose `with`",
     "lock_acquire": "Lock at",
     "rlock": "RLock at",
     "condition": "Condition",
@@ -122,14 +122,14 @@ def takes(first, second, barrier):
 
 def deadlock():
     one, other, barrier = threading.RLock(), threading.RLock(), threading.Barrier(2)
-    tell("deadlock", "takes")
+    tell("deadlock", "takes", reason="RLock at")
     thread(takes, other, one, barrier)
     takes(one, other, barrier)
 
 
 def lock_deadlock():
     one, other, barrier = threading.Lock(), threading.Lock(), threading.Barrier(2)
-    tell("deadlock", "takes")
+    tell("deadlock", "takes", reason="in whose `with`")
     thread(takes, other, one, barrier)
     takes(one, other, barrier)
 
@@ -179,7 +179,7 @@ def gil():
 
 def pipe():
     ours, theirs = os.pipe()
-    child(culprit)
+    child(lambda: (os.close(ours), culprit()))
     os.close(theirs)
     os.read(ours, 1)
 
