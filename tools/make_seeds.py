@@ -20,6 +20,17 @@ extern "C" { int _PyRuntime = 7; }
 extern "C" int f(int n) { volatile char room[200]; room[n] = 1; return n > 0 ? f(n - 1) + room[0] : 1; }
 namespace some::where { struct Thing { int call(int) const; }; int Thing::call(int n) const { return f(n); } }
 """
+TCP = (
+    b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    b"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0\n"
+    b"   1: 0000000000000000FFFF00000100007F:1F90 00000000000000000000000001000000:0050 01 "
+    b"00000000:00000010 00:00000000 00000000     0        0 5 1 0\n"
+)
+LOCKS = (
+    b"1: POSIX  ADVISORY  WRITE 40 08:01:123 0 EOF\n"
+    b"1: -> POSIX  ADVISORY  WRITE 50 08:01:123 0 EOF\n"
+    b"2: OFDLCK ADVISORY  READ -1 08:01:125 0 EOF\n"
+)
 MAPS = b"""\
 55d0c0000000-55d0c0001000 r--p 00000000 fe:00 1234 /usr/bin/python3.11
 55d0c0001000-55d0c0002000 r-xp 00001000 fe:00 1234 /usr/bin/python3.11
@@ -203,6 +214,8 @@ def main() -> None:
             for fuzzer in ("elf_image_fuzz", "module_fuzz"):
                 write(fuzzer, f"library_{style}_hash", library)
     write("maps_fuzz", "process", MAPS)
+    write("kernel_tables_fuzz", "tcp", TCP)
+    write("kernel_tables_fuzz", "locks", LOCKS)
     for name, text in (
         ("status", STATUS),
         ("stat", STAT),
