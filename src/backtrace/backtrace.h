@@ -25,6 +25,7 @@ struct ShownThread {
   std::optional<unwind::MixedReading> mixed;  // with --native
   std::string no_native;                      // why not
   std::vector<cpython::Task> tasks;           // of the event loop that it runs
+  std::vector<cpython::Greenlet> greenlets;   // that are suspended, of this thread
 };
 
 // Of a core file: nobody knows any more what it was called and what it did.
@@ -40,6 +41,7 @@ struct Picture {
   cpython::Snapshot snapshot;
   std::vector<ShownThread> threads;
   std::vector<cpython::Task> other_tasks;  // of event loops that nobody runs, or of an unknown kind
+  std::vector<cpython::Greenlet> other_greenlets;  // nobody knows of which thread
 };
 
 const char* StateName(cpython::Task::State state);
@@ -71,6 +73,10 @@ std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, co
 Result<Picture> ReadLive(pid_t pid, const Options& options);
 // `program` is the executable or a folder with all files; "" to take them from where they were.
 Result<Picture> ReadCore(const std::string& path, const std::string& program, const Options& options);
+
+// Gives every task and greenlet of the snapshot to its thread. Those of threads that are not shown are left
+// out.
+void AddTasks(Picture& picture, const Selection& selection);
 
 // An error when the thread that was asked for is not there.
 Result<void> CheckShown(const Picture& picture, const Options& options);

@@ -22,7 +22,10 @@ Result<void> ReadPython(const std::string& path, const Options& options, process
                         Picture& picture) {
   const std::vector<pid_t> tids = core.tids;
   auto snapshot = cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids,
-                                    {.locals = options.locals, .depth_of_values = options.depth});
+                                    {.locals = options.locals,
+                                     .depth_of_values = options.depth,
+                                     .tasks = true,
+                                     .greenlets = true});
   if (snapshot.ok()) {
     picture.snapshot = std::move(*snapshot);
   } else if (options.native && snapshot.error().code == Code::kFailed) {
@@ -71,6 +74,7 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
   ASSIGN_OR_RETURN(process::CoreFile core, process::CoreFile::Open(path, program));
   Picture picture;
   picture.pid = core.pid;
+  picture.task_tree = options.task_tree;
   picture.signal = core.signal;
   if (!core.signal.empty())
     picture.remarks = "process " + std::to_string(core.pid) + " was " + core.signal + "\n";
@@ -81,6 +85,7 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
   std::erase_if(picture.threads, [&](const ShownThread& thread) {
     return !IsShown(thread, {options.selection.tid, options.selection.all || no_python});
   });
+  AddTasks(picture, options.selection);
   if (!options.native) return picture;
   // Opened again: the reader of Python has the first one.
   ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, program));

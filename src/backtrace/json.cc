@@ -43,6 +43,19 @@ nlohmann::ordered_json TasksToJson(const std::vector<cpython::Task>& tasks) {
   return all;
 }
 
+nlohmann::ordered_json GreenletsToJson(const std::vector<cpython::Greenlet>& greenlets) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const cpython::Greenlet& greenlet : greenlets) {
+    nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+    for (const cpython::Frame& frame : greenlet.frames) frames.push_back(FrameToJson(frame));
+    all.push_back({{"id", TaskId(greenlet.id)},
+                   {"type", greenlet.type},
+                   {"main", greenlet.is_main},
+                   {"frames", std::move(frames)}});
+  }
+  return all;
+}
+
 nlohmann::ordered_json ToJson(const ShownThread& thread) {
   nlohmann::ordered_json frames = nlohmann::ordered_json::array();
   for (const cpython::Frame& frame : thread.python.frames) frames.push_back(FrameToJson(frame));
@@ -69,7 +82,8 @@ nlohmann::ordered_json ToJson(const ShownThread& thread) {
                                                          : nlohmann::ordered_json(nullptr)},
           {"merged", std::move(merged)},
           {"frames", std::move(frames)},
-          {"tasks", TasksToJson(thread.tasks)}};
+          {"tasks", TasksToJson(thread.tasks)},
+          {"greenlets", GreenletsToJson(thread.greenlets)}};
 }
 
 }  // namespace
@@ -84,12 +98,16 @@ std::string PictureToJson(const Picture& picture) {
                                    {"threads", nlohmann::ordered_json::array()},
                                    {"tasks", TasksToJson(picture.other_tasks)},
                                    {"task_count", nullptr},
-                                   {"tasks_unknown", OrNull(snapshot.tasks_unknown)}};
+                                   {"tasks_unknown", OrNull(snapshot.tasks_unknown)},
+                                   {"greenlets", GreenletsToJson(picture.other_greenlets)},
+                                   {"greenlet_count", nullptr},
+                                   {"greenlets_unknown", OrNull(snapshot.greenlets_unknown)}};
   if (snapshot.task_count) {
     answer["task_count"] = *snapshot.task_count;
   } else if (snapshot.tasks_unknown.empty()) {
-    answer["tasks_unknown"] = "not looked for: a core file, or no Python";
+    answer["tasks_unknown"] = "not looked for: no Python";
   }
+  if (snapshot.greenlet_count) answer["greenlet_count"] = *snapshot.greenlet_count;
   if (snapshot.is_collecting) answer["collecting_garbage"] = *snapshot.is_collecting;
   if (snapshot.gil_holder_tid) answer["gil_holder"] = *snapshot.gil_holder_tid;
   if (!picture.signal.empty()) answer["signal"] = picture.signal;

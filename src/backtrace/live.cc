@@ -37,17 +37,6 @@ Result<void> AddNative(Picture& picture, cpython::Interpreter* interpreter, cons
   return {};
 }
 
-// Gives every task to the thread that runs its event loop. Those of threads that are not shown are
-// left out.
-void AddTasks(Picture& picture, const Selection& selection) {
-  for (const cpython::Task& task : picture.snapshot.tasks) {
-    if (task.tid == 0 && !selection.tid) picture.other_tasks.push_back(task);
-    for (ShownThread& thread : picture.threads) {
-      if (task.tid != 0 && thread.kernel.tid == task.tid) thread.tasks.push_back(task);
-    }
-  }
-}
-
 // Lets the process go, and says for how long it was held.
 std::string Release(process::HeldProcess& held) {
   const std::size_t count = held.thread_count();
@@ -108,7 +97,8 @@ Result<Picture> ReadLive(pid_t pid, const Options& options) {
                                  .depth_of_values = options.depth,
                                  .share_cpu = !options.stop,
                                  .kernel_names = false,
-                                 .tasks = true};
+                                 .tasks = true,
+                                 .greenlets = true};
   // Of threads that are held the kernel says only that.
   if (!options.stop) statuses.ReadAside();
   ASSIGN_OR_RETURN(picture.snapshot,

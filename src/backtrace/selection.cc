@@ -33,6 +33,21 @@ std::vector<ShownThread> Select(pid_t pid, const cpython::Snapshot& snapshot, co
   return threads;
 }
 
+void AddTasks(Picture& picture, const Selection& selection) {
+  for (const cpython::Task& task : picture.snapshot.tasks) {
+    if (task.tid == 0 && !selection.tid) picture.other_tasks.push_back(task);
+    for (ShownThread& thread : picture.threads) {
+      if (task.tid != 0 && thread.kernel.tid == task.tid) thread.tasks.push_back(task);
+    }
+  }
+  for (const cpython::Greenlet& greenlet : picture.snapshot.greenlets) {
+    if (greenlet.tid == 0 && !selection.tid) picture.other_greenlets.push_back(greenlet);
+    for (ShownThread& thread : picture.threads) {
+      if (greenlet.tid != 0 && thread.kernel.tid == greenlet.tid) thread.greenlets.push_back(greenlet);
+    }
+  }
+}
+
 Result<int> DepthOf(const std::string& text) {
   int depth = 0;
   if (ParseNumber(text, depth) && depth >= 0 && depth <= cpython::kMaxValueDepth) return depth;

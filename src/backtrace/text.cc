@@ -76,6 +76,16 @@ std::string FormatTasks(const Picture& picture, const std::vector<cpython::Task>
   return text;
 }
 
+std::string FormatGreenlets(const std::vector<cpython::Greenlet>& greenlets) {
+  std::string text;
+  for (const cpython::Greenlet& greenlet : greenlets) {
+    text += std::string(kIndent, ' ') + (greenlet.is_main ? "Main greenlet " : "Greenlet ") +
+            TaskId(greenlet.id) + " (" + Visible(greenlet.type) + ", suspended)\n";
+    for (const cpython::Frame& frame : greenlet.frames) text += FormatFrameIndented(frame, 2 * kIndent);
+  }
+  return text;
+}
+
 // "sleeping in epoll_wait, holds the GIL": what is known about it besides its frames.
 std::string DescribeThread(const Picture& picture, const ShownThread& thread) {
   std::string text = IsDead(thread) ? "" : process::StateText(thread.kernel.state);
@@ -99,7 +109,7 @@ std::string FormatThread(const Picture& picture, const ShownThread& thread, cons
   const std::string state = DescribeThread(picture, thread);
   if (style.emphasis == Emphasis::kTerminal) text = "\x1b[1m" + text + "\x1b[0m";
   text += (state.empty() ? "" : " (" + state + ")") + "\n";
-  const std::string tasks = FormatTasks(picture, thread.tasks);
+  const std::string tasks = FormatTasks(picture, thread.tasks) + FormatGreenlets(thread.greenlets);
   if (thread.mixed) return text + FormatMixed(*thread.mixed, style.columns, FormatFrame) + tasks;
   for (std::size_t i = 0; i < thread.python.frames.size(); ++i) {
     if (thread.python.left_out > 0 && i == thread.python.left_out_at) {
@@ -152,6 +162,16 @@ std::string PictureToText(const Picture& picture, const TextStyle& style) {
   }
   if (!picture.snapshot.tasks_unknown.empty()) {
     text += "\n(not all tasks of asyncio are known: " + picture.snapshot.tasks_unknown + ")\n";
+  }
+  if (!picture.other_greenlets.empty()) {
+    text += "\nGreenlets of unknown threads\n" + FormatGreenlets(picture.other_greenlets);
+  }
+  const std::size_t greenlets = picture.snapshot.greenlets.size();
+  if (const auto count = picture.snapshot.greenlet_count; count && *count > greenlets) {
+    text += "\n(and " + std::to_string(*count - greenlets) + " more greenlets)\n";
+  }
+  if (!picture.snapshot.greenlets_unknown.empty()) {
+    text += "\n(some greenlets may be missing: " + picture.snapshot.greenlets_unknown + ")\n";
   }
   return text;
 }

@@ -94,6 +94,9 @@ constexpr std::uint64_t kKeywordsAfterCount = 8;
 // PyCompactUnicodeObject adds `utf8_length` and `utf8` to PyASCIIObject.
 constexpr std::uint64_t kCompactExtra = 16;
 
+// Of 3.13 with a GIL: the lists of the collector, before `int collecting`.
+constexpr std::uint64_t kGenerationsBeforeCollecting = 176;
+
 constexpr std::uint64_t kMaxStateOffset = 1 << 22;   // the runtime holds a whole interpreter: 0.5 MB
 constexpr std::uint64_t kMaxObjectOffset = 1 << 12;  // frames, code objects, strings: 0.2 kB
 
@@ -205,6 +208,10 @@ Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process:
     if (!IsPlausible(table) || table.frame.localsplus < 8) return Damaged(version);
     SelfDescription description{version, Convert(table)};
     description.offsets.frame.stack_count = Narrow(table.frame.localsplus - 8);
+    if (!description.offsets.free_threaded && table.gc.collecting >= kGenerationsBeforeCollecting) {
+      description.offsets.interpreter.generations =
+          Narrow(table.interp.gc + table.gc.collecting - kGenerationsBeforeCollecting);
+    }
     return description;
   }
   if (version.major == 3 && version.minor == 14) {

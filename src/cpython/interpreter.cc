@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "base/file.h"
+#include "cpython/greenlets.h"
 #include "cpython/tasks.h"
-#include "cpython/thread_ids.h"
 #include "cpython/thread_names.h"
 #include "process/status.h"
 
@@ -59,7 +59,17 @@ Error WithProcess(Error error, pid_t pid) {
 }  // namespace
 
 Interpreter::Interpreter(std::unique_ptr<const process::Memory> memory, Location location, pid_t pid)
-    : pid_(pid), memory_(std::move(memory)), location_(std::move(location)), stacks_(*memory_, location_) {}
+    : pid_(pid),
+      main_tid_(pid),
+      memory_(std::move(memory)),
+      location_(std::move(location)),
+      stacks_(*memory_, location_) {}
+
+void Interpreter::SetThreadsOfDead(pid_t main_tid, const std::vector<pid_t>& tids) {
+  numbers_of_dead_.clear();
+  for (const pid_t tid : tids) numbers_of_dead_.emplace(tid, tid);
+  main_tid_ = main_tid;
+}
 
 Result<Interpreter> Interpreter::Attach(pid_t pid) {
   ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
@@ -80,7 +90,9 @@ Result<Interpreter> Interpreter::Attach(pid_t pid) {
 Result<Interpreter> Interpreter::Attach(std::unique_ptr<const process::Memory> memory,
                                         const process::Maps& maps, pid_t pid) {
   ASSIGN_OR_RETURN(Location location, Locate(*memory, maps));
-  return Interpreter(std::move(memory), std::move(location), pid);
+  Interpreter interpreter(std::move(memory), std::move(location), pid);
+  if (pid == 0) interpreter.maps_of_dead_ = maps;
+  return interpreter;
 }
 
 Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
@@ -131,15 +143,51 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
     }
   }
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), [&](const Thread& a, const Thread& b) {
-    return std::pair(a.tid != pid_, a.tid) < std::pair(b.tid != pid_, b.tid);
+    return std::pair(a.tid != main_tid_, a.tid) < std::pair(b.tid != main_tid_, b.tid);
   });
   if (options.tasks) AddTasks(snapshot);
+  if (options.greenlets) AddGreenlets(snapshot);
   return snapshot;
 }
 
+Result<process::Maps> Interpreter::ReadMaps() const {
+  return pid_ != 0 ? process::Maps::Read(pid_) : Result<process::Maps>(maps_of_dead_);
+}
+
+void Interpreter::AddGreenlets(Snapshot& snapshot) {
+  GreenletReader reader(*memory_, location_, stacks_);
+  std::optional<process::Maps> maps;  // read only where there are greenlets
+  snapshot.greenlet_count = 0;
+  for (const InterpreterState& interpreter : last_states_) {
+    if (!reader.MayHaveSome(interpreter)) continue;
+    if (!maps) {
+      auto read = ReadMaps();
+      if (!read.ok()) {
+        snapshot.greenlets_unknown = read.error().message;
+        break;
+      }
+      maps = std::move(*read);
+    }
+    GreenletReader::Found found = reader.Read(interpreter, *maps);
+    if (!found.unknown.empty()) snapshot.greenlets_unknown = found.unknown;
+    *snapshot.greenlet_count += found.count;
+    for (GreenletReader::FoundGreenlet& one : found.greenlets) {
+      const auto owner = std::find_if(identities_.begin(), identities_.end(), [&](const Identity& identity) {
+        return one.stack.Contains(identity.state.pthread);
+      });
+      // Every other thread has its record at the end of its stack. Core files have no names of mappings.
+      if (owner == identities_.end() && one.stack.path == (pid_ != 0 ? "[stack]" : "")) {
+        one.greenlet.tid = main_tid_;
+      }
+      if (owner != identities_.end()) one.greenlet.tid = owner->tid;
+      snapshot.greenlets.push_back(std::move(one.greenlet));
+    }
+  }
+  if (!snapshot.greenlets_unknown.empty()) snapshot.greenlet_count.reset();
+}
+
 void Interpreter::AddTasks(Snapshot& snapshot) {
-  const Result<process::Maps> maps =
-      pid_ != 0 ? process::Maps::Read(pid_) : Result<process::Maps>(process::Maps::Of({}));
+  const Result<process::Maps> maps = ReadMaps();
   if (!maps.ok()) {
     snapshot.tasks_unknown = maps.error().message;
     return;
@@ -218,7 +266,10 @@ Result<void> Interpreter::UpdateThreads() {
   };
   std::vector<pid_t> ids;
   if (pid_ == 0) {
-    for (const ThreadState& state : states) ids.push_back(static_cast<pid_t>(state.native_id));
+    ids = FindThreadIds(*memory_, states, numbers_of_dead_);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      if (ids[i] == 0) ids[i] = static_cast<pid_t>(states[i].native_id);
+    }
   } else if (!std::all_of(states.begin(), states.end(), find)) {
     ASSIGN_OR_RETURN(const ThreadNumbers numbers, ReadThreadNumbers(pid_));
     ids = FindThreadIds(*memory_, states, numbers);

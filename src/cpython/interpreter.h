@@ -20,6 +20,7 @@
 #include "cpython/snapshot.h"
 #include "cpython/stack_reader.h"
 #include "cpython/states.h"
+#include "cpython/thread_ids.h"
 
 namespace probing::cpython {
 
@@ -41,6 +42,7 @@ struct ReadOptions {
   bool share_cpu = false;
   bool kernel_names = true;  // false: Thread::name stays empty, which saves a file of /proc per thread
   bool tasks = false;        // also the tasks of asyncio
+  bool greenlets = false;    // also suspended greenlets: all objects are looked at if there may be any
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
   Changes changes = Changes::kAll;
   pid_t only = 0;  // this thread alone; 0: all
@@ -64,6 +66,9 @@ class Interpreter {
   // have the ids Python knows.
   static Result<Interpreter> Attach(std::unique_ptr<const process::Memory> memory, const process::Maps& maps,
                                     pid_t pid);
+
+  // Of a process without /proc: its threads, so that a snapshot has their ids.
+  void SetThreadsOfDead(pid_t main_tid, const std::vector<pid_t>& tids);
 
   Result<Snapshot> Read(const ReadOptions& options);
 
@@ -89,14 +94,19 @@ class Interpreter {
   // Learns which threads there are, their ids and names. /proc is asked only when some are new.
   Result<void> UpdateThreads();
 
+  Result<process::Maps> ReadMaps() const;
   void AddTasks(Snapshot& snapshot);
+  void AddGreenlets(Snapshot& snapshot);
 
   // A thread has a state before it has a name in Python, and some never get one.
   void UpdatePythonNames();
 
   pid_t pid_;
+  pid_t main_tid_;
   std::unique_ptr<const process::Memory> memory_;
   Location location_;
+  process::Maps maps_of_dead_;  // without /proc
+  ThreadNumbers numbers_of_dead_;
   StackReader stacks_;
   std::vector<InterpreterState> last_states_;
   std::vector<Identity> identities_;  // of all threads in last_states_, in their order

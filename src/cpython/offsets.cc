@@ -77,6 +77,8 @@ constexpr Offsets Python37() {
   o.code.bytecode_object = 40;
   o.interpreter.id = 16;
   o.runtime.collecting = 632;
+  o.runtime.generations = 352;
+  o.collector = {.head = 32, .generation = 48};
   SetArguments(o, 16, 20, 32);
   return o;
 }
@@ -96,6 +98,7 @@ constexpr Offsets Python38() {
   o.code.bytecode_object = 48;
   o.interpreter.id = 16;
   o.runtime.collecting = 544;
+  o.runtime.generations = 368;
   SetArguments(o, 16, 24, 36);
   return o;
 }
@@ -106,7 +109,9 @@ constexpr Offsets Python39() {
   o.runtime.current_thread = 568;
   o.interpreter.id = 24;
   o.runtime.collecting = kAbsent;
+  o.runtime.generations = kAbsent;
   o.interpreter.collecting = 816;
+  o.interpreter.generations = 640;
   return o;
 }
 
@@ -128,6 +133,7 @@ constexpr Offsets Python310() {
   o.code.bytecode_object = 48;
   o.interpreter.id = 24;
   o.interpreter.collecting = 816;
+  o.interpreter.generations = 640;
   SetArguments(o, 16, 24, 36);
   return o;
 }
@@ -156,6 +162,7 @@ constexpr Offsets Python311() {
   o.frame.stack_count = 64;
   o.interpreter.id = 48;
   o.interpreter.collecting = 848;
+  o.interpreter.generations = 672;
   SetArguments(o, 56, 64, 48);
   return o;
 }
@@ -188,6 +195,7 @@ constexpr Offsets Python312() {
   o.code.local_kinds = 104;
   o.interpreter.id = 8;
   o.interpreter.collecting = 312;
+  o.interpreter.generations = 136;
   SetArguments(o, 52, 60, 48);
   return o;
 }

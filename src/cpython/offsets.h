@@ -27,6 +27,7 @@ struct Offsets {
     std::uint32_t interpreters_head = kAbsent;
     std::uint32_t current_thread = kAbsent;  // 3.7 to 3.11: who has the GIL, or null
     std::uint32_t collecting = kAbsent;      // 3.7 and 3.8: an int, whether garbage is collected
+    std::uint32_t generations = kAbsent;     // 3.7 and 3.8: as in Interpreter
   } runtime;
   struct Interpreter {
     std::uint32_t next = 0;
@@ -35,7 +36,14 @@ struct Offsets {
     std::uint32_t modules = kAbsent;     // pointer to the dict sys.modules
     std::uint32_t id = kAbsent;          // since 3.7: a 64-bit number
     std::uint32_t collecting = kAbsent;  // since 3.9: an int, whether garbage is collected
+    // 3.9 to 3.13: three lists of the objects that may be garbage, the youngest first, and the list of those
+    // that gc.freeze() spares.
+    std::uint32_t generations = kAbsent;
   } interpreter;
+  struct Collector {
+    std::uint32_t head = 16;        // of a list, and what precedes an object in it
+    std::uint32_t generation = 24;  // a list and two ints
+  } collector;
   struct Gil {
     std::uint32_t last_holder = kAbsent;
     std::uint32_t locked = kAbsent;

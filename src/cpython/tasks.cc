@@ -13,6 +13,7 @@ using process::RemoteAddress;
 constexpr std::size_t kMaxTasks = 1000;  // read
 constexpr std::size_t kMaxNameCharacters = 4096;
 constexpr int kAttempts = 3;
+constexpr std::uint64_t kMaxLoopBytes = 4096;  // of an event loop made in C; uvloop's goes on with a buffer
 
 Error NotFound() { return {Code::kNotFound, "no task that could be read", ""}; }
 Error Moved() { return {Code::kFailed, "the task moved while it was read", ""}; }
@@ -51,7 +52,7 @@ TaskReader::Found TaskReader::Read(const InterpreterState& interpreter) {
     }
     Result<FoundTask> task = Moved();
     for (int i = 0; i < kAttempts && !task.ok() && task.error().code != Code::kNotFound; ++i) {
-      task = ReadTask(address);
+      task = ReadTask(address, interpreter);
     }
     if (!task.ok() && task.error().code == Code::kNotFound) continue;
     ++found.count;
@@ -65,7 +66,7 @@ TaskReader::Found TaskReader::Read(const InterpreterState& interpreter) {
   return found;
 }
 
-Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address) {
+Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address, const InterpreterState& interpreter) {
   ASSIGN_OR_RETURN(const TaskFields before, futures_.ReadTask(address));
   if (!before.is_pending || !before.coroutine) return NotFound();
   FoundTask found;
@@ -85,7 +86,7 @@ Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address) {
     if (!same || !IsSame(chain.frames, again.frames)) return Moved();
   }
   found.waiter = before.waiter;
-  found.pthread = ThreadOf(before.loop);
+  found.pthread = ThreadOf(before.loop, interpreter);
   return found;
 }
 
@@ -101,16 +102,31 @@ Result<std::string> TaskReader::ReadName(RemoteAddress name) const {
   return ReadUnicode(*memory_, offsets_, name, kMaxNameCharacters);
 }
 
-std::uint64_t TaskReader::ThreadOf(RemoteAddress loop) {
+std::uint64_t TaskReader::ThreadOf(RemoteAddress loop, const InterpreterState& interpreter) {
   const auto [known, is_new] = thread_of_.try_emplace(loop.address, 0);
   if (!is_new) return known->second;
   const auto ident = attributes_.FindAttribute(loop, "_thread_id");
-  if (!ident.ok() || !*ident) return 0;
+  if (!ident.ok() || !*ident) return known->second = FindThreadIn(loop, interpreter);
   const auto type = attributes_.TypeName(*ident);
   const auto number =
       type.ok() && *type == "int" ? attributes_.ReadUnsigned(*ident) : Result<std::uint64_t>(NotFound());
   if (number.ok()) known->second = *number;
   return known->second;
+}
+
+// uvloop's loop is a class in C. Its field with the thread has no name, but only that one has such a value.
+std::uint64_t TaskReader::FindThreadIn(RemoteAddress loop, const InterpreterState& interpreter) const {
+  const ObjectLayout& layout = attributes_.layout();
+  const auto type = memory_->ReadValue((loop + layout.type).As<RemoteAddress>());
+  if (!type.ok()) return 0;
+  const auto size = memory_->ReadValue((*type + layout.type_basic_size).As<std::uint64_t>());
+  if (!size.ok()) return 0;
+  std::vector<std::uint64_t> words(std::min<std::uint64_t>(*size, kMaxLoopBytes) / sizeof(std::uint64_t));
+  if (!memory_->Read(loop, std::as_writable_bytes(std::span(words))).ok()) return 0;
+  for (const ThreadState& thread : interpreter.threads) {
+    if (std::find(words.begin(), words.end(), thread.pthread) != words.end()) return thread.pthread;
+  }
+  return 0;
 }
 
 }  // namespace probing::cpython

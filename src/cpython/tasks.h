@@ -37,9 +37,11 @@ class TaskReader {
 
  private:
   // kNotFound: it is done, or no task.
-  Result<FoundTask> ReadTask(process::RemoteAddress task);
+  Result<FoundTask> ReadTask(process::RemoteAddress task, const InterpreterState& interpreter);
   Result<std::string> ReadName(process::RemoteAddress name) const;
-  std::uint64_t ThreadOf(process::RemoteAddress loop);
+  // pthread_t of the thread that runs it, or 0.
+  std::uint64_t ThreadOf(process::RemoteAddress loop, const InterpreterState& interpreter);
+  std::uint64_t FindThreadIn(process::RemoteAddress loop, const InterpreterState& interpreter) const;
 
   const process::Memory* memory_;
   Offsets offsets_;

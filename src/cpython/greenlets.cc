@@ -1,0 +1,177 @@
+#include "cpython/greenlets.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cpython/saved_stack.h"
+#include "cpython/tracked_objects.h"
+
+namespace probing::cpython {
+namespace {
+
+using process::Memory;
+using process::RemoteAddress;
+
+constexpr std::size_t kMaxGreenlets = 1000;  // read
+constexpr std::size_t kMaxFrames = 4096;
+constexpr int kMaxBases = 16;
+constexpr int kAttempts = 3;
+constexpr std::size_t kWords = 32;  // of the fields: 25 are the most that a release had
+// Since greenlet 2: PyObject_HEAD, weak references, `__dict__`, a pointer to the fields.
+constexpr std::uint32_t kFieldsAfterHead = 16;
+constexpr std::uint64_t kSmallObject = 24;  // bytes after the head
+// Since 3.11 a PyFrameObject has `f_back` and then a pointer to the frame itself.
+constexpr std::uint32_t kFrameAfterHead = 8;
+constexpr int kFirstWithFrameApart = 11;
+constexpr std::uint64_t kEndless = ~std::uint64_t{0};  // where the stack of a main greenlet stops
+
+Error NotSuspended() { return {Code::kNotFound, "the greenlet is not suspended", ""}; }
+Error Moved() { return {Code::kFailed, "the greenlet was switched to while it was read", ""}; }
+
+bool IsSame(const std::vector<RawFrame>& a, const std::vector<RawFrame>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const RawFrame& x, const RawFrame& y) {
+    return x.address == y.address && x.code == y.code && x.instruction == y.instruction;
+  });
+}
+
+}  // namespace
+
+GreenletReader::GreenletReader(const Memory& memory, const Location& location, StackReader& stacks)
+    : memory_(&memory),
+      location_(location),
+      objects_(ObjectLayout::Of(location)),
+      attributes_(memory, location),
+      stacks_(&stacks) {}
+
+RemoteAddress GreenletReader::FindClass(const InterpreterState& interpreter) const {
+  const auto module = attributes_.FindModule(interpreter.address, "greenlet");
+  if (!module.ok() || !*module) return {};
+  const auto type = attributes_.FindVariable(*module, "greenlet");
+  return type.ok() ? *type : RemoteAddress{};
+}
+
+bool GreenletReader::IsMadeOf(RemoteAddress type, RemoteAddress base) const {
+  for (int i = 0; i < kMaxBases && type; ++i) {
+    if (type == base) return true;
+    const auto next = memory_->ReadValue((type + objects_.type_base).As<RemoteAddress>());
+    if (!next.ok()) return false;
+    type = *next;
+  }
+  return false;
+}
+
+GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, const process::Maps& maps) {
+  Found found;
+  const RemoteAddress greenlet_class = FindClass(interpreter);
+  const auto size = memory_->ReadValue((greenlet_class + objects_.type_basic_size).As<std::uint64_t>());
+  if (!size.ok()) {
+    found.unknown = size.error().message;
+    return found;
+  }
+  is_inline_ = *size > objects_.value + kSmallObject;
+  const TrackedObjects tracked =
+      FindTracked(*memory_, location_, interpreter,
+                  [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
+  found.unknown = tracked.not_all;
+  for (const RemoteAddress address : tracked.objects) {
+    if (found.greenlets.size() >= kMaxGreenlets) {
+      const auto state = ReadState(address, maps);
+      if (state.ok() && *state) ++found.count;
+      continue;
+    }
+    Result<FoundGreenlet> one = Moved();
+    for (int i = 0; i < kAttempts && !one.ok() && one.error().code != Code::kNotFound; ++i) {
+      one = ReadOne(address, maps);
+    }
+    if (!one.ok() && one.error().code == Code::kNotFound) continue;
+    ++found.count;
+    if (one.ok()) found.greenlets.push_back(std::move(*one));
+  }
+  // The thread's own part first.
+  std::stable_sort(
+      found.greenlets.begin(), found.greenlets.end(),
+      [](const FoundGreenlet& a, const FoundGreenlet& b) { return a.greenlet.is_main > b.greenlet.is_main; });
+  return found;
+}
+
+bool GreenletReader::IsFrame(std::uint64_t word, const process::Maps& maps) {
+  if (word == 0 || word % alignof(void*) != 0 || maps.Find(word) == nullptr) return false;
+  const auto type = memory_->ReadValue((RemoteAddress{word} + objects_.type).As<RemoteAddress>());
+  if (!type.ok() || !*type) return false;
+  if (frame_type_) return *type == frame_type_;
+  const auto name = attributes_.TypeName({word});
+  if (!name.ok() || *name != "frame") return false;
+  frame_type_ = *type;
+  return true;
+}
+
+Result<std::optional<GreenletReader::State>> GreenletReader::ReadState(RemoteAddress greenlet,
+                                                                       const process::Maps& maps) {
+  RemoteAddress fields = greenlet + objects_.value;
+  if (!is_inline_) {
+    ASSIGN_OR_RETURN(fields, memory_->ReadValue((fields + kFieldsAfterHead).As<RemoteAddress>()));
+    if (!fields) return std::optional<State>();
+  }
+  std::array<std::uint64_t, kWords> words{};
+  std::size_t count = kWords;
+  // The last ones may be behind the end of the heap.
+  while (count > 0 && !memory_->Read(fields, std::as_writable_bytes(std::span(words).first(count))).ok()) {
+    count /= 2;
+  }
+  std::optional<State> state;
+  for (std::size_t i = 0; i + 4 < count && !state; ++i) {
+    const State some{.start = words[i], .stop = words[i + 1], .copy = words[i + 2], .saved_bytes = words[i + 3]};
+    if (some.start == 0 || some.start >= some.stop) continue;
+    const process::Mapping* stack = maps.Find(some.start);
+    if (stack == nullptr || !stack->writable) continue;
+    if (some.stop != kEndless && !stack->Contains(some.stop)) continue;
+    const std::uint64_t size = std::min(some.stop, stack->end) - some.start;
+    if (some.saved_bytes > size || (some.copy != 0) != (some.saved_bytes != 0)) continue;
+    if (some.copy != 0 && maps.Find(some.copy) == nullptr) continue;
+    state = some;
+  }
+  if (!state) return state;
+  for (std::size_t i = 0; i < count && !state->frame; ++i) {
+    if (IsFrame(words[i], maps)) state->frame = {words[i]};
+  }
+  if (!state->frame) state.reset();
+  return state;
+}
+
+Result<std::vector<RawFrame>> GreenletReader::ReadFrames(const State& state) const {
+  const SavedStack memory(*memory_, state.start, state.saved_bytes, state.copy);
+  const FrameChainReader chains(memory, location_.offsets);
+  RemoteAddress at = state.frame;
+  if (location_.version.minor >= kFirstWithFrameApart) {
+    ASSIGN_OR_RETURN(
+        at, memory.ReadValue((state.frame + objects_.value + kFrameAfterHead).As<RemoteAddress>()));
+  }
+  std::vector<RawFrame> frames;
+  while (at) {
+    if (frames.size() >= kMaxFrames) return Moved();
+    ASSIGN_OR_RETURN(const auto one, chains.ReadEach({at}));
+    frames.push_back(one.front());
+    at = one.front().previous;
+  }
+  return frames;
+}
+
+Result<GreenletReader::FoundGreenlet> GreenletReader::ReadOne(RemoteAddress greenlet,
+                                                              const process::Maps& maps) {
+  ASSIGN_OR_RETURN(const auto before, ReadState(greenlet, maps));
+  if (!before) return NotSuspended();
+  FoundGreenlet found;
+  found.stack = *maps.Find(before->start);
+  found.greenlet.id = greenlet.address;
+  found.greenlet.is_main = before->stop == kEndless;
+  ASSIGN_OR_RETURN(found.greenlet.type, attributes_.TypeName(greenlet));
+  ASSIGN_OR_RETURN(const auto frames, ReadFrames(*before));
+  ASSIGN_OR_RETURN(found.greenlet.frames, stacks_->DescribeWaiting(frames));
+  ASSIGN_OR_RETURN(const auto after, ReadState(greenlet, maps));
+  if (after != before) return Moved();
+  ASSIGN_OR_RETURN(const auto again, ReadFrames(*before));
+  if (!IsSame(frames, again)) return Moved();
+  return found;
+}
+
+}  // namespace probing::cpython
