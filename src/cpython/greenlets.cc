@@ -23,6 +23,7 @@ constexpr std::uint64_t kSmallObject = 24;  // bytes after the head
 // Since 3.11 a PyFrameObject has `f_back` and then a pointer to the frame itself.
 constexpr std::uint32_t kFrameAfterHead = 8;
 constexpr int kFirstWithFrameApart = 11;
+constexpr std::string_view kMainStack = "[stack]";
 constexpr std::uint64_t kEndless = ~std::uint64_t{0};  // where the stack of a main greenlet stops
 
 Error NotSuspended() { return {Code::kNotFound, "the greenlet is not suspended", ""}; }
@@ -62,6 +63,10 @@ bool GreenletReader::IsMadeOf(RemoteAddress type, RemoteAddress base) const {
 
 GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, const process::Maps& maps) {
   Found found;
+  maps_ = &maps;
+  interpreter_ = &interpreter;
+  stacks_have_names_ = std::any_of(maps.all().begin(), maps.all().end(),
+                                   [](const process::Mapping& one) { return one.path == kMainStack; });
   const RemoteAddress greenlet_class = FindClass(interpreter);
   const auto size = memory_->ReadValue((greenlet_class + objects_.type_basic_size).As<std::uint64_t>());
   if (!size.ok()) {
@@ -75,13 +80,13 @@ GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, 
   found.unknown = tracked.not_all;
   for (const RemoteAddress address : tracked.objects) {
     if (found.greenlets.size() >= kMaxGreenlets) {
-      const auto state = ReadState(address, maps);
+      const auto state = ReadState(address);
       if (state.ok() && *state) ++found.count;
       continue;
     }
     Result<FoundGreenlet> one = Moved();
     for (int i = 0; i < kAttempts && !one.ok() && one.error().code != Code::kNotFound; ++i) {
-      one = ReadOne(address, maps);
+      one = ReadOne(address);
     }
     if (!one.ok() && one.error().code == Code::kNotFound) continue;
     ++found.count;
@@ -94,8 +99,8 @@ GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, 
   return found;
 }
 
-bool GreenletReader::IsFrame(std::uint64_t word, const process::Maps& maps) {
-  if (word == 0 || word % alignof(void*) != 0 || maps.Find(word) == nullptr) return false;
+bool GreenletReader::IsFrame(std::uint64_t word) {
+  if (word == 0 || word % alignof(void*) != 0 || maps_->Find(word) == nullptr) return false;
   const auto type = memory_->ReadValue((RemoteAddress{word} + objects_.type).As<RemoteAddress>());
   if (!type.ok() || !*type) return false;
   if (frame_type_) return *type == frame_type_;
@@ -105,8 +110,32 @@ bool GreenletReader::IsFrame(std::uint64_t word, const process::Maps& maps) {
   return true;
 }
 
-Result<std::optional<GreenletReader::State>> GreenletReader::ReadState(RemoteAddress greenlet,
-                                                                       const process::Maps& maps) {
+bool GreenletReader::IsStack(const process::Mapping& mapping, std::uint64_t address,
+                             RemoteAddress fields) const {
+  if (!mapping.writable) return false;
+  if (mapping.path == kMainStack) return true;
+  // The C library has its record of a thread at the end of the thread's stack.
+  const auto is_of = [&](const ThreadState& thread) {
+    return mapping.Contains(thread.pthread) && address < thread.pthread;
+  };
+  if (std::any_of(interpreter_->threads.begin(), interpreter_->threads.end(), is_of)) return true;
+  return !stacks_have_names_ && mapping.path.empty() && !mapping.Contains(fields.address);
+}
+
+std::optional<GreenletReader::State> GreenletReader::ToState(std::span<const std::uint64_t, 4> words,
+                                                             RemoteAddress fields) const {
+  const State state{.start = words[0], .stop = words[1], .copy = words[2], .saved_bytes = words[3]};
+  if (state.start == 0 || state.start >= state.stop) return std::nullopt;
+  const process::Mapping* stack = maps_->Find(state.start);
+  if (stack == nullptr || !IsStack(*stack, state.start, fields)) return std::nullopt;
+  if (state.stop != kEndless && !stack->Contains(state.stop)) return std::nullopt;
+  const std::uint64_t size = std::min(state.stop, stack->end) - state.start;
+  if (state.saved_bytes > size || (state.copy != 0) != (state.saved_bytes != 0)) return std::nullopt;
+  if (state.copy != 0 && maps_->Find(state.copy) == nullptr) return std::nullopt;
+  return state;
+}
+
+Result<std::optional<GreenletReader::State>> GreenletReader::ReadState(RemoteAddress greenlet) {
   RemoteAddress fields = greenlet + objects_.value;
   if (!is_inline_) {
     ASSIGN_OR_RETURN(fields, memory_->ReadValue((fields + kFieldsAfterHead).As<RemoteAddress>()));
@@ -119,20 +148,12 @@ Result<std::optional<GreenletReader::State>> GreenletReader::ReadState(RemoteAdd
     count /= 2;
   }
   std::optional<State> state;
-  for (std::size_t i = 0; i + 4 < count && !state; ++i) {
-    const State some{.start = words[i], .stop = words[i + 1], .copy = words[i + 2], .saved_bytes = words[i + 3]};
-    if (some.start == 0 || some.start >= some.stop) continue;
-    const process::Mapping* stack = maps.Find(some.start);
-    if (stack == nullptr || !stack->writable) continue;
-    if (some.stop != kEndless && !stack->Contains(some.stop)) continue;
-    const std::uint64_t size = std::min(some.stop, stack->end) - some.start;
-    if (some.saved_bytes > size || (some.copy != 0) != (some.saved_bytes != 0)) continue;
-    if (some.copy != 0 && maps.Find(some.copy) == nullptr) continue;
-    state = some;
+  for (std::size_t i = 0; i + 4 <= count && !state; ++i) {
+    state = ToState(std::span<const std::uint64_t, 4>(words.data() + i, 4), fields);
   }
   if (!state) return state;
   for (std::size_t i = 0; i < count && !state->frame; ++i) {
-    if (IsFrame(words[i], maps)) state->frame = {words[i]};
+    if (IsFrame(words[i])) state->frame = {words[i]};
   }
   if (!state->frame) state.reset();
   return state;
@@ -156,18 +177,17 @@ Result<std::vector<RawFrame>> GreenletReader::ReadFrames(const State& state) con
   return frames;
 }
 
-Result<GreenletReader::FoundGreenlet> GreenletReader::ReadOne(RemoteAddress greenlet,
-                                                              const process::Maps& maps) {
-  ASSIGN_OR_RETURN(const auto before, ReadState(greenlet, maps));
+Result<GreenletReader::FoundGreenlet> GreenletReader::ReadOne(RemoteAddress greenlet) {
+  ASSIGN_OR_RETURN(const auto before, ReadState(greenlet));
   if (!before) return NotSuspended();
   FoundGreenlet found;
-  found.stack = *maps.Find(before->start);
+  found.stack = *maps_->Find(before->start);
   found.greenlet.id = greenlet.address;
   found.greenlet.is_main = before->stop == kEndless;
   ASSIGN_OR_RETURN(found.greenlet.type, attributes_.TypeName(greenlet));
   ASSIGN_OR_RETURN(const auto frames, ReadFrames(*before));
   ASSIGN_OR_RETURN(found.greenlet.frames, stacks_->DescribeWaiting(frames));
-  ASSIGN_OR_RETURN(const auto after, ReadState(greenlet, maps));
+  ASSIGN_OR_RETURN(const auto after, ReadState(greenlet));
   if (after != before) return Moved();
   ASSIGN_OR_RETURN(const auto again, ReadFrames(*before));
   if (!IsSame(frames, again)) return Moved();

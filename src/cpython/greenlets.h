@@ -8,6 +8,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cpython/attributes.h"
@@ -48,18 +49,26 @@ class GreenletReader {
   process::RemoteAddress FindClass(const InterpreterState& interpreter) const;
   bool IsMadeOf(process::RemoteAddress type, process::RemoteAddress base) const;
   // Nothing: it has not begun, runs, or is done.
-  Result<std::optional<State>> ReadState(process::RemoteAddress greenlet, const process::Maps& maps);
-  bool IsFrame(std::uint64_t word, const process::Maps& maps);
+  Result<std::optional<State>> ReadState(process::RemoteAddress greenlet);
+  // What four words that follow each other say, if they can be meant so.
+  std::optional<State> ToState(std::span<const std::uint64_t, 4> words, process::RemoteAddress fields) const;
+  // Whether the stack of a thread is there. `fields` are on the heap.
+  bool IsStack(const process::Mapping& mapping, std::uint64_t address, process::RemoteAddress fields) const;
+  bool IsFrame(std::uint64_t word);
   Result<std::vector<RawFrame>> ReadFrames(const State& state) const;
   // kNotFound: it is not suspended.
-  Result<FoundGreenlet> ReadOne(process::RemoteAddress greenlet, const process::Maps& maps);
+  Result<FoundGreenlet> ReadOne(process::RemoteAddress greenlet);
 
   const process::Memory* memory_;
   const Location& location_;
   ObjectLayout objects_;
   AttributeReader attributes_;
   StackReader* stacks_;
-  bool is_inline_ = false;            // before greenlet 2: the fields are in the object
+  // Of what is being read.
+  const process::Maps* maps_ = nullptr;
+  const InterpreterState* interpreter_ = nullptr;
+  bool stacks_have_names_ = false;     // the main thread's is "[stack]"; not so in a core file
+  bool is_inline_ = false;             // before greenlet 2: the fields are in the object
   process::RemoteAddress frame_type_;  // once it is known
 };
 

@@ -12,7 +12,7 @@ using process::Memory;
 using process::RemoteAddress;
 
 constexpr std::size_t kMaxThreads = 4096;
-constexpr std::size_t kMaxNameCharacters = 200;
+constexpr std::size_t kMaxNameCharacters = 4096;
 constexpr int kAttempts = 3;
 
 Error NoName() { return {Code::kFailed, "the thread is no thread any more", ""}; }
