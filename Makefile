@@ -139,6 +139,10 @@ fuzz: deps ## Feeds garbage to every reader, FUZZ_SECONDS=20 each; what breaks o
 	@cmake --build build/fuzz --target fuzzers
 	@$(VENV)/python tools/fuzz.py $(FUZZ)
 
+.PHONY: truth
+truth: build ## Whether shares of profiles are true: 100 recordings of each program, Python and rate (half a day)
+	@tools/apart.sh $(VENV)/python bench/truth.py
+
 .PHONY: nightly
 nightly: ## What takes hours: asan, tsan, fuzz, soak with Spark's reader, mutants, bench; one that fails keeps none from running
 	@tools/install_deps.sh spark

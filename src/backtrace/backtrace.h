@@ -40,7 +40,7 @@ struct Picture {
   std::string signal;   // of a core file: what ended the process, if that is known
   cpython::Snapshot snapshot;
   std::vector<ShownThread> threads;
-  std::vector<cpython::Task> other_tasks;  // of event loops that nobody runs, or of an unknown kind
+  std::vector<cpython::Task> other_tasks;          // of event loops that nobody runs, or of an unknown kind
   std::vector<cpython::Greenlet> other_greenlets;  // nobody knows of which thread
 };
 

@@ -74,9 +74,8 @@ GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, 
     return found;
   }
   is_inline_ = *size > objects_.value + kSmallObject;
-  const TrackedObjects tracked =
-      FindTracked(*memory_, location_, interpreter,
-                  [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
+  const TrackedObjects tracked = FindTracked(
+      *memory_, location_, interpreter, [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
   found.unknown = tracked.not_all;
   for (const RemoteAddress address : tracked.objects) {
     if (found.greenlets.size() >= kMaxGreenlets) {
@@ -164,8 +163,8 @@ Result<std::vector<RawFrame>> GreenletReader::ReadFrames(const State& state) con
   const FrameChainReader chains(memory, location_.offsets);
   RemoteAddress at = state.frame;
   if (location_.version.minor >= kFirstWithFrameApart) {
-    ASSIGN_OR_RETURN(
-        at, memory.ReadValue((state.frame + objects_.value + kFrameAfterHead).As<RemoteAddress>()));
+    ASSIGN_OR_RETURN(at,
+                     memory.ReadValue((state.frame + objects_.value + kFrameAfterHead).As<RemoteAddress>()));
   }
   std::vector<RawFrame> frames;
   while (at) {

@@ -83,8 +83,8 @@ struct Task {
 // eventlet and the asyncio part of SQLAlchemy.
 struct Greenlet {
   std::uint64_t id = 0;  // the address of its object
-  std::string type;      // its class as C code knows it: "greenlet.greenlet", "gevent._gevent_cgreenlet.Greenlet"
-  bool is_main = false;  // not made by the program: what the thread did when it made its first greenlet
+  std::string type;  // its class as C code knows it: "greenlet.greenlet", "gevent._gevent_cgreenlet.Greenlet"
+  bool is_main = false;       // not made by the program: what the thread did when it made its first greenlet
   std::vector<Frame> frames;  // innermost first
   pid_t tid = 0;              // of the thread that it belongs to; 0 when it could not be found out
 };
@@ -99,7 +99,7 @@ struct Snapshot {
   std::optional<pid_t> gil_holder_tid;    // nothing: nobody has it, or there is none
   std::vector<Task> tasks;                // with ReadOptions::tasks; at most 1,000
   std::optional<std::size_t> task_count;  // all there are; nothing when nobody asked, or nobody knows
-  std::string tasks_unknown;  // why nobody knows, or why `tasks` are not those of all interpreters
+  std::string tasks_unknown;        // why nobody knows, or why `tasks` are not those of all interpreters
   std::vector<Greenlet> greenlets;  // with ReadOptions::greenlets: those that are suspended, at most 1,000
   std::optional<std::size_t> greenlet_count;  // all of them; nothing when nobody asked, or nobody knows
   std::string greenlets_unknown;              // why some may be missing

@@ -66,7 +66,8 @@ TaskReader::Found TaskReader::Read(const InterpreterState& interpreter) {
   return found;
 }
 
-Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address, const InterpreterState& interpreter) {
+Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address,
+                                                   const InterpreterState& interpreter) {
   ASSIGN_OR_RETURN(const TaskFields before, futures_.ReadTask(address));
   if (!before.is_pending || !before.coroutine) return NotFound();
   FoundTask found;

@@ -121,8 +121,8 @@ TrackedObjects FindTracked(const Memory& memory, const Location& location,
   if (offsets.interpreter.generations != kAbsent) {
     first = interpreter.address.address + offsets.interpreter.generations;
   } else if (offsets.runtime.generations != kAbsent) {
-    first = location.first_interpreter.address - offsets.runtime.interpreters_head +
-            offsets.runtime.generations;
+    first =
+        location.first_interpreter.address - offsets.runtime.interpreters_head + offsets.runtime.generations;
   } else {
     return {{}, "the objects of Python " + location.version.ToText() + " cannot be listed"};
   }

@@ -1,5 +1,6 @@
 // profile.proto of github.com/google/pprof, written by hand: the format is four kinds of records.
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 
@@ -96,6 +97,15 @@ void AddFrames(const Profile& profile, Strings& strings, Message& out) {
   }
 }
 
+// From the first sample to the end of the last.
+std::int64_t DurationNs(const Profile& profile) {
+  std::int64_t end_ns = 0;
+  for (const Sample& sample : profile.samples()) {
+    end_ns = std::max(end_ns, sample.start_ns + profile.DurationNs(sample));
+  }
+  return profile.samples().empty() ? 0 : end_ns - profile.samples().front().start_ns;
+}
+
 struct Ticks {
   std::uint64_t all = 0;
   std::uint64_t on_cpu = 0;
@@ -132,6 +142,7 @@ std::string ToPprof(const Profile& profile, const View& view) {
     out.Bytes(2, sample.bytes());
   }
   AddFrames(profile, strings, out);
+  out.Number(10, static_cast<std::uint64_t>(DurationNs(profile)));
   out.Bytes(11, ValueType(strings, "wall", "nanoseconds"));
   out.Number(12, period_ns);
   out.Number(13, strings.Id(view.title));

@@ -1,4 +1,4 @@
-"""A program of gevent: workers that wait for an event, one that sleeps, and a main part that waits for them."""
+"""A program of gevent: workers that wait for an event, one that sleeps, and the main part that waits."""
 
 import os
 
