@@ -3,7 +3,7 @@
 
     truth.py [--runs 100] [--seconds 5] [--rates 10,100,1000] [--pythons 3.8,3.13] [--kinds calls,native]
 
-For each Python, program (tests/targets/target_truth.py) and rate, beside a busy neighbour: a run is right when
+For each Python, program (target_truth.py) and rate, beside a busy neighbour: a run is right when
 the sampled share is in the 99 % interval around the true one, for as many samples as there were. The counters
 are read before and after the recording; what the program can have done in between is added to the interval.
 The promise is 98 right runs of 100. A row is red when so few right ones would be seen less than once in 1,000

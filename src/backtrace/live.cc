@@ -52,8 +52,9 @@ std::string Release(process::HeldProcess& held) {
 
 // A thread may have been held just between two frames, and one that was left asleep may have woken up; the
 // next time it is somewhere else.
-Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
-                                   const cpython::ReadOptions& options, std::string& remarks) {
+Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter, cpython::ReadOptions options,
+                                   std::string& remarks) {
+  options.greenlets = false;  // all objects would be looked at while the program stands still
   process::Sleepers sleepers;
   for (int tries_left = kHolds;; --tries_left) {
     auto held = process::HeldProcess::Hold(pid, sleepers, Deadline::AfterMs(kHoldLimitMs));
@@ -65,7 +66,9 @@ Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
     remarks += Release(*held);
     const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
                                                    [](const cpython::Thread& thread) { return thread.torn; });
-    if ((stood_still && !torn) || tries_left == 1) return snapshot;
+    if ((!stood_still || torn) && tries_left > 1) continue;
+    if (snapshot.ok()) interpreter.AddGreenlets(*snapshot);
+    return snapshot;
   }
 }
 

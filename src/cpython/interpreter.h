@@ -72,6 +72,10 @@ class Interpreter {
 
   Result<Snapshot> Read(const ReadOptions& options);
 
+  // What ReadOptions::greenlets does, afterwards: for those who hold the process while they read the rest,
+  // since it may take a second.
+  void AddGreenlets(Snapshot& snapshot);
+
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }
 
@@ -96,7 +100,6 @@ class Interpreter {
 
   Result<process::Maps> ReadMaps() const;
   void AddTasks(Snapshot& snapshot);
-  void AddGreenlets(Snapshot& snapshot);
 
   // A thread has a state before it has a name in Python, and some never get one.
   void UpdatePythonNames();

@@ -16,7 +16,7 @@ using process::RemoteAddress;
 constexpr std::uint64_t kGenerations = 3;
 constexpr std::uint64_t kFlagBits = 3;  // in `previous`, since 3.8
 constexpr int kAttempts = 5;
-constexpr std::int64_t kTimeLimitMs = 400;  // for all lists of one interpreter
+constexpr std::int64_t kTimeLimitMs = 1000;  // for all lists of one interpreter
 constexpr std::size_t kMaxObjects = 1U << 24U;
 constexpr std::size_t kCheckTimeEvery = 1U << 14U;
 
@@ -142,7 +142,7 @@ TrackedObjects FindTracked(const Memory& memory, const Location& location,
     is_whole = is_whole && ended;
   }
   const char* reason = deadline.passed() ? "there are too many objects to look at all of them"
-                                         : "the lists of objects changed while they were read; try --stop";
+                                         : "the lists of objects changed while they were read; try again";
   return {walker.found(), is_whole ? "" : reason};
 }
 
