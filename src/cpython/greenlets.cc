@@ -16,7 +16,10 @@ constexpr std::size_t kMaxGreenlets = 1000;  // read
 constexpr std::size_t kMaxFrames = 4096;
 constexpr int kMaxBases = 16;
 constexpr int kAttempts = 3;
-constexpr std::size_t kWords = 32;  // of the fields: 25 are the most that a release had
+constexpr std::size_t kWords = 20;  // of the fields that are looked at: what follows may be another greenlet
+constexpr std::size_t kLastStart = 10;   // the range of the stack begins there or before
+constexpr std::size_t kFirstAfter = 4;   // the innermost frame follows so many words after that...
+constexpr std::size_t kFramesAfter = 5;  // ...or somewhat more: 6 or 7 are known
 // Since greenlet 2: PyObject_HEAD, weak references, `__dict__`, a pointer to the fields.
 constexpr std::uint32_t kFieldsAfterHead = 16;
 constexpr std::uint64_t kSmallObject = 24;  // bytes after the head
@@ -147,11 +150,14 @@ Result<std::optional<GreenletReader::State>> GreenletReader::ReadState(RemoteAdd
     count /= 2;
   }
   std::optional<State> state;
-  for (std::size_t i = 0; i + 4 <= count && !state; ++i) {
-    state = ToState(std::span<const std::uint64_t, 4>(words.data() + i, 4), fields);
+  std::size_t at = 0;
+  for (; at <= kLastStart && at + 4 <= count; ++at) {
+    state = ToState(std::span<const std::uint64_t, 4>(words.data() + at, 4), fields);
+    if (state) break;
   }
   if (!state) return state;
-  for (std::size_t i = 0; i < count && !state->frame; ++i) {
+  const std::size_t first = at + kFirstAfter;
+  for (std::size_t i = first; i < std::min(count, first + kFramesAfter) && !state->frame; ++i) {
     if (IsFrame(words[i])) state->frame = {words[i]};
   }
   if (!state->frame) state.reset();

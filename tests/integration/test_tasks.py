@@ -64,3 +64,15 @@ def test_a_python_without_asyncio_has_no_tasks(
     seen = probing("bt", "-t", target("busy").pid, "--json").expect(0).json
     assert seen["task_count"] == 0
     assert [thread["tasks"] for thread in seen["threads"]] == [[]]
+
+
+def test_tasks_of_uvloop_stand_below_their_threads(
+    probing: harness.Cli, target: Callable[..., harness.Target]
+) -> None:
+    seen = probing("bt", "-t", target("uvloop").pid, "--json").expect(0).json
+    assert seen["tasks"] == []
+    main, beside = (
+        {task["name"] for task in thread["tasks"]} for thread in seen["threads"] if thread["tasks"]
+    )
+    assert {"main1", "main2"} <= main
+    assert {"beside1", "beside2"} <= beside
