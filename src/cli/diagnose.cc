@@ -16,6 +16,8 @@ constexpr std::int64_t kWatchNs = 5'000'000'000;
 Result<Json> Ask(const Invocation& invocation) {
   std::vector<std::pair<std::string, std::string>> fields;
   if (invocation.target) fields.emplace_back("target", std::to_string(*invocation.target));
+  if (invocation.job && !invocation.job->empty()) fields.emplace_back("job", *invocation.job);
+  if (invocation.Has("--all")) fields.emplace_back("all", "true");
   if (invocation.Has("--class")) fields.emplace_back("class", invocation.Get("--class"));
   if (invocation.Has("--patience")) {
     RETURN_IF_ERROR(invocation.GetNumber("--patience", 1));
@@ -43,6 +45,30 @@ std::string Describe(const Json& finding) {
       finding.value("evidence", "") + "\n";
   const std::string next = finding.value("next", "");
   return next.empty() ? text : text + "  next: " + next + "\n";
+}
+
+// What could be seen, and how to see more. True when ranks are missing.
+bool ReportSeen(const Json& diagnosis, bool print_jobs) {
+  using Ranks = std::vector<std::int64_t>;
+  bool is_partial = false;
+  for (const Json& job : diagnosis.value("seen", Json::array())) {
+    const Ranks not_probed = job.value("not_probed", Ranks());
+    const Ranks unknown = job.value("unknown", Ranks());
+    const std::string name = job.value("job", "");
+    if (print_jobs)
+      Print(wire::SeenText(name, job.value("ranks", std::int64_t{0}), job.value("probed", Ranks()), not_probed,
+                           unknown) +
+            "; collectives: " + job.value("collectives", "") + "\n");
+    is_partial = is_partial || !not_probed.empty() || !unknown.empty();
+    if (!not_probed.empty())
+      PrintAside("probing: some ranks have no probe and were only seen from outside\n  hint: `" +
+                 job.value("next", "") + "` probes them\n");
+    if (!unknown.empty())
+      PrintAside("probing: some ranks of job " + name +
+                 " were not seen\n  hint: they have ended, or are on hosts that are not told of each other: see "
+                 "`probing cluster --help`\n");
+  }
+  return is_partial;
 }
 
 void ReportProblems(const Json& diagnosis) {
@@ -87,7 +113,9 @@ Result<int> Watch(const Invocation& invocation) {
 Result<int> Run(const Invocation& invocation) {
   if (invocation.Has("--watch")) return Watch(invocation);
   ASSIGN_OR_RETURN(const Json diagnosis, Ask(invocation));
-  const bool is_partial = diagnosis.contains("receipt") && PrintReceipt(diagnosis["receipt"]);
+  bool is_partial = diagnosis.contains("receipt") && PrintReceipt(diagnosis["receipt"]);
+  // A question about one process has its answer.
+  if (ReportSeen(diagnosis, !invocation.Has("--json")) && !invocation.target) is_partial = true;
   const int code = is_partial ? static_cast<int>(Code::kPartial) : 0;
   if (invocation.Has("--json")) {
     Print(FormatJson(diagnosis));
@@ -110,9 +138,11 @@ Command DiagnoseCommand() {
           .target_may_have_ended = true,
           .target_may_be_directory = true,
           .target_may_be_store = true,
+          .target_may_be_job = true,
           .all_is_fine = true,
           .options = {{"--class", "NAME", "only findings of this class, as in straggler"},
                       {"--patience", "SECONDS", "how long something has to last (probing.diagnose.patience)"},
+                      {"--all", "", "also deaths that were requested or are older than probing.diagnose.window"},
                       {"--watch", "", "go on looking; say what is new and what is over"},
                       {"--json", "", "print JSON"}},
           .run = Run};

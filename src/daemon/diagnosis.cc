@@ -1,12 +1,18 @@
 #include "daemon/diagnosis.h"
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <set>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "daemon/api_store.h"
+#include "daemon/coverage.h"
+#include "daemon/findings.h"
 #include "daemon/host_name.h"
 #include "daemon/recorded_job.h"
 #include "daemon/rules.h"
+#include "daemon/stuck_ranks.h"
 #include "wire/config_directory.h"
 #include "wire/diagnosis.h"
 
@@ -18,11 +24,15 @@ using server::Request;
 namespace {
 
 constexpr double kMostPatience = 3600;
+constexpr double kOutsideSeconds = 5;  // ranks are looked at for so long from outside, or {patience} if less
+constexpr int kLooks = 6;
 
 struct Asked {
   std::optional<pid_t> target;
+  std::string job;         // "": all
   std::string class_name;  // "": all
   double patience_s = 0;
+  bool all_deaths = false;
   std::optional<wire::StoreUrl> store;  // is asked, instead of this host
   std::string directory;                // or one with recordings is
 };
@@ -37,12 +47,15 @@ std::string Field(const Request& request, const std::string& name) {
 Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
   Asked asked;
   ASSIGN_OR_RETURN(asked.target, TargetOf(request));
+  asked.job = Field(request, "job");
   asked.class_name = Field(request, "class");
   asked.patience_s = daemon.settings.GetNumber("probing.diagnose.patience");
   if (const std::string text = Field(request, "patience"); !text.empty()) {
     if (!ParseNumber(text, asked.patience_s) || !(asked.patience_s > 0 && asked.patience_s <= kMostPatience))
       return Error{Code::kUsage, "patience is a number of seconds up to 3600", ""};
   }
+  // A question for this class alone is one for all of them.
+  asked.all_deaths = Field(request, "all") == "true" || asked.class_name == "first_death";
   if (const std::string store = Field(request, "store"); !store.empty()) {
     ASSIGN_OR_RETURN(asked.store, StoreOf(daemon, request, store == "true" ? Json(true) : Json(store)));
   }
@@ -149,12 +162,83 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
                  {"host", text("host", "")},
                  {"evidence", text("evidence", rule.about.c_str())},
                  {"next", text("next", "")},
-                 {"rule", rule.name}};
+                 {"rule", rule.name},
+                 {"since_ns", fields.value("since_ns", Json())},
+                 {"job", Json()}};
     if (!asked.directory.empty()) PointIntoRecording(asked.directory, finding);
     const Json& pids = finding["pids"];
     if (asked.target && (std::ranges::find(pids, Json(*asked.target)) == pids.end() || IsElsewhere(finding)))
       continue;
     findings.push_back(std::move(finding));
+  }
+}
+
+asio::awaitable<Result<Json>> AskRule(Daemon& daemon, const Asked& asked, const Rule& rule) {
+  std::string sql = RuleSql(rule, {.patience_s = asked.patience_s,
+                                   .window_s = daemon.settings.GetNumber("probing.diagnose.window"),
+                                   .all_deaths = asked.all_deaths});
+  co_return co_await RowsOf(daemon, asked, std::move(sql));
+}
+
+void AddJobs(const Coverage& coverage, std::vector<Json>& findings) {
+  for (Json& finding : findings) {
+    if (finding["job"].is_string()) continue;
+    const std::string job = coverage.JobOf(finding["host"].get<std::string>(), finding["pids"]);
+    if (!job.empty()) finding["job"] = job;
+  }
+}
+
+// Jobs of which the rules have said what holds them up.
+std::set<std::string> ExplainedJobs(const std::vector<Json>& findings) {
+  std::set<std::string> jobs;
+  for (const Json& finding : findings) {
+    if (finding["job"].is_string() &&
+        (finding["class"] == "collective_hang" || finding["class"] == "collective_mismatch" ||
+         finding["class"] == "first_death"))
+      jobs.insert(finding["job"].get<std::string>());
+  }
+  return jobs;
+}
+
+bool HasFinding(const std::vector<Json>& findings, const char* class_name, const std::string& job) {
+  return std::ranges::any_of(
+      findings, [&](const Json& each) { return each["class"] == class_name && each["job"] == job; });
+}
+
+// Looks at the ranks again and again for as long as some job seems to hang that the rules have not explained.
+asio::awaitable<std::vector<StuckRanks>> WatchRanks(Daemon& daemon, const Asked& asked,
+                                                    std::vector<process::RankProcess> ranks, RankLooks first,
+                                                    std::int64_t first_ns, std::set<std::string> explained) {
+  std::erase_if(ranks, [&](const auto& rank) { return explained.contains(rank.identity.job); });
+  std::erase_if(first, [&](const auto& look) { return explained.contains(look.job); });
+  std::vector<RankLooks> looks{std::move(first)};
+  const double wanted_s = std::min(asked.patience_s, kOutsideSeconds);
+  std::vector<StuckRanks> stuck = FindStuckRanks(looks, 0);
+  double seconds = 0;
+  while (!stuck.empty() && (seconds < wanted_s || looks.size() < kLooks)) {
+    asio::steady_timer timer(daemon.io, std::chrono::milliseconds(static_cast<int>(wanted_s * 1e3 / kLooks)));
+    co_await timer.async_wait(asio::use_awaitable);
+    looks.push_back(co_await Aside(daemon, [&] { return LookAtRanks(ranks); }));
+    seconds = static_cast<double>(MonotonicNs() - first_ns) / 1e9;
+    stuck = FindStuckRanks(looks, seconds);
+  }
+  co_return stuck;
+}
+
+void AddStuckRanks(const Asked& asked, const std::vector<StuckRanks>& stuck, std::vector<Json>& findings) {
+  for (const StuckRanks& each : stuck) {
+    if (HasFinding(findings, "collective_hang", each.job)) continue;
+    if (asked.target && std::ranges::find(each.pids, *asked.target) == each.pids.end()) continue;
+    findings.push_back({{"class", "collective_hang"},
+                        {"severity", "error"},
+                        {"ranks", each.ranks},
+                        {"pids", each.pids},
+                        {"host", HostName()},
+                        {"evidence", each.evidence},
+                        {"next", "probing -t " + std::to_string(each.pids[0]) + " backtrace --native"},
+                        {"rule", "collective_hang_outside"},
+                        {"since_ns", Json()},
+                        {"job", each.job}});
   }
 }
 
@@ -175,14 +259,21 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
     recorded = std::move(*job);
     for (const std::string& problem : recorded->problems()) problems.push_back(problem);
   }
+  const bool is_live = !asked->store && asked->directory.empty();
+  std::vector<process::RankProcess> ranks;
+  RankLooks first_look;
+  const std::int64_t first_ns = MonotonicNs();
+  if (is_live) {
+    ranks = co_await Aside(daemon, [] { return process::FindRanks(); });
+    first_look = co_await Aside(daemon, [&] { return LookAtRanks(ranks); });
+  }
   std::vector<Json> findings;
   Json receipt;
   std::size_t count = 0;
   for (const Rule& rule : rules) {
     if (!asked->class_name.empty() && rule.class_name != asked->class_name) continue;
     ++count;
-    std::string sql = RuleSql(rule, asked->patience_s);
-    const Result<Json> answer = co_await RowsOf(daemon, *asked, std::move(sql));
+    const Result<Json> answer = co_await AskRule(daemon, *asked, rule);
     if (answer.ok()) {
       AddFindings(rule, *answer, *asked, findings);
       AddReceipt(*answer, receipt);
@@ -192,17 +283,48 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
   }
   if (count == 0)
     co_return Error{Code::kUsage, "no rule has the class " + asked->class_name, "leave it out to ask all"};
-  std::ranges::stable_sort(findings, [](const Json& a, const Json& b) {
-    return (a["severity"] == "error") > (b["severity"] == "error");
-  });
-  if (!asked->store && asked->directory.empty()) co_await PointElsewhere(daemon, findings);
+  Coverage coverage;
+  if (is_live) {
+    coverage = co_await SeeCoverage(daemon, ranks, asked->target);
+    AddJobs(coverage, findings);
+    if (asked->class_name.empty() || asked->class_name == "collective_hang") {
+      const std::vector<StuckRanks> stuck = co_await WatchRanks(
+          daemon, *asked, std::move(ranks), std::move(first_look), first_ns, ExplainedJobs(findings));
+      // What torch has recorded meanwhile tells more.
+      const auto rule = std::ranges::find(rules, "collective_hang", &Rule::name);
+      if (!stuck.empty() && rule != rules.end()) {
+        const Result<Json> answer = co_await AskRule(daemon, *asked, *rule);
+        if (answer.ok()) AddFindings(*rule, *answer, *asked, findings);
+        AddJobs(coverage, findings);
+      }
+      AddStuckRanks(*asked, stuck, findings);
+    }
+  } else {
+    for (Json& finding : findings) finding["job"] = asked->directory;  // one job
+  }
+  if (!asked->job.empty()) {
+    std::erase_if(findings, [&](const Json& finding) { return finding["job"] != asked->job; });
+    Json jobs = Json::array();
+    for (Json& job : coverage.jobs) {
+      if (job["job"] == asked->job) jobs.push_back(std::move(job));
+    }
+    coverage.jobs = std::move(jobs);
+  }
+  findings = FoldFindings(std::move(findings));
+  if (is_live) co_await PointElsewhere(daemon, findings);
   Json diagnosis{{"findings", findings}, {"rules", count}, {"problems", problems}};
+  diagnosis["seen"] = std::move(coverage.jobs);
   if (!receipt.is_null()) diagnosis["receipt"] = std::move(receipt);
   co_return diagnosis;
 }
 
 std::string DiagnosisText(const Json& diagnosis) {
   std::string text;
+  for (const Json& job : diagnosis["seen"]) {
+    text += wire::SeenText(job["job"].get<std::string>(), job["ranks"].get<std::int64_t>(), job["probed"],
+                           job["not_probed"], job["unknown"]) +
+            "; collectives: " + job["collectives"].get<std::string>() + "\n";
+  }
   for (const Json& finding : diagnosis["findings"]) {
     text += finding["class"].get<std::string>() + wire::WhoText(finding["ranks"], finding["pids"]) +
             (finding.contains("node") ? " on " + finding["host"].get<std::string>() : "") + ": " +
@@ -210,7 +332,7 @@ std::string DiagnosisText(const Json& diagnosis) {
     const std::string next = finding["next"].get<std::string>();
     if (!next.empty()) text += "  next: " + next + "\n";
   }
-  if (text.empty()) text = "nothing found (" + diagnosis["rules"].dump() + " rules)\n";
+  if (diagnosis["findings"].empty()) text += "nothing found (" + diagnosis["rules"].dump() + " rules)\n";
   for (const Json& problem : diagnosis["problems"]) text += "problem: " + problem.get<std::string>() + "\n";
   for (const Json& missing : diagnosis.contains("receipt") ? diagnosis["receipt"]["failed"] : Json::array())
     text += "not asked: " + missing["node"].get<std::string>() + ": " + missing["reason"].get<std::string>() +

@@ -11,7 +11,15 @@ namespace probing::daemon {
 namespace {
 
 constexpr std::string_view kSuffix = ".sql";
-constexpr std::string_view kPatience = "{patience}";
+// The user's own code is what lies outside the standard library and installed packages.
+constexpr std::string_view kPlaces = R"SQL((
+  SELECT host, pid, CASE WHEN own IS NULL OR own = innermost THEN innermost
+                    ELSE own || ', below ' || innermost END AS place
+  FROM (SELECT host, pid, arg_min(text, depth) AS innermost, arg_min(text, depth) FILTER (is_own) AS own
+        FROM (SELECT host, pid, depth, func || ' (' || parse_filename(file) || ':' || lineno || ')' AS text,
+                     NOT regexp_matches(file, '/lib/python3\.\d+/|/(site|dist)-packages/|^<') AS is_own
+              FROM global.python.backtrace)
+        GROUP BY host, pid)))SQL";
 constexpr std::size_t kMaxRuleBytes = 1 << 20;
 
 std::string_view Trimmed(std::string_view text) { return Trim(text, " \t\r\n"); }
@@ -45,12 +53,23 @@ Result<Rule> ParseRule(std::string name, std::string_view text) {
   return rule;
 }
 
-std::string RuleSql(const Rule& rule, double patience_s) {
-  std::array<char, 32> number{};
-  std::snprintf(number.data(), number.size(), "%.3f", patience_s);
+std::string RuleSql(const Rule& rule, const RuleValues& values) {
+  const auto number = [](double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.3f", value);
+    return std::string(text.data());
+  };
+  const std::array words{
+      std::pair<std::string_view, std::string>{"{places}", kPlaces},
+      std::pair<std::string_view, std::string>{"{patience}", number(values.patience_s)},
+      std::pair<std::string_view, std::string>{"{window}", number(values.window_s)},
+      std::pair<std::string_view, std::string>{"{asked}", values.all_deaths ? "true" : "false"},
+  };
   std::string sql = rule.sql;
-  for (std::size_t at = 0; (at = sql.find(kPatience, at)) != std::string::npos;)
-    sql.replace(at, kPatience.size(), number.data());
+  for (const auto& [word, text] : words) {
+    for (std::size_t at = 0; (at = sql.find(word, at)) != std::string::npos; at += text.size())
+      sql.replace(at, word.size(), text);
+  }
   return sql;
 }
 

@@ -8,9 +8,12 @@
 //
 // Every row that the statement gives is a finding. Columns by name: `pids` and `ranks` (lists, or one
 // number), `host` (where the first of them is), `severity` (error or warning), `evidence` (a sentence),
-// `next` (the command to run now, on that host). In the statement {patience} stands for the seconds that
-// something has to last. Ours travel inside probingd (rules/*.sql); the user's own are in
-// ~/.config/probing/diagnose, where one of the same name takes the place of ours.
+// `next` (the command to run now, on that host), `since_ns` (when it began). In the statement {patience} stands
+// for the seconds that something has to last, {window} for those after which a death is no news, {asked} for
+// whether the user wants to hear of every death, and {places} for a query with host, pid and `place`: the
+// innermost frame of the user's own code in each main thread, and what it is below.
+// Ours travel inside probingd (rules/*.sql); the user's own are in ~/.config/probing/diagnose, where one of the
+// same name takes the place of ours.
 #pragma once
 
 #include <string>
@@ -31,8 +34,13 @@ struct Rule {
 // kUsage, with the name of the file, when it says no class or has no statement.
 Result<Rule> ParseRule(std::string name, std::string_view text);
 
-// The statement with {patience} replaced.
-std::string RuleSql(const Rule& rule, double patience_s);
+struct RuleValues {
+  double patience_s = 10;
+  double window_s = 600;
+  bool all_deaths = false;
+};
+// The statement with its {words} replaced.
+std::string RuleSql(const Rule& rule, const RuleValues& values);
 
 // Ours and those in `directory` ("" for none), by name. Files that cannot be used are named in `problems`.
 std::vector<Rule> LoadRules(const std::string& directory, std::vector<std::string>& problems);

@@ -15,7 +15,7 @@ TEST(Rules, OursAreAllUsable) {
   EXPECT_GE(rules.size(), 15U);
   for (const Rule& rule : rules) {
     EXPECT_FALSE(rule.about.empty()) << rule.name;
-    EXPECT_EQ(RuleSql(rule, 10).find('{'), std::string::npos) << rule.name;
+    EXPECT_EQ(RuleSql(rule, {}).find('{'), std::string::npos) << rule.name;
   }
 }
 
@@ -25,7 +25,7 @@ TEST(Rules, AFileSaysItsClassAndHasAStatement) {
   ASSERT_TRUE(rule.ok());
   EXPECT_EQ(rule->class_name, "mine");
   EXPECT_EQ(rule->about, "mine.");
-  EXPECT_EQ(RuleSql(*rule, 2.5), "-- more\nSELECT 2.500 AS a, 2.500\n");
+  EXPECT_EQ(RuleSql(*rule, {.patience_s = 2.5}), "-- more\nSELECT 2.500 AS a, 2.500\n");
   EXPECT_EQ(ParseRule("x", "SELECT 1").error().code, Code::kUsage);
   EXPECT_EQ(ParseRule("x", "-- class: a\n-- nothing more\n").error().code, Code::kUsage);
 }

@@ -66,6 +66,8 @@ constexpr std::array kSettings{
             "how many rows the answer to a query may have"},
     Setting{"probing.diagnose.patience", kDaemon, kSeconds, "10", 0.1, 3600, "",
             "how long something has to last before `probing diagnose` calls it wrong"},
+    Setting{"probing.diagnose.window", kDaemon, kSeconds, "600", 1, 2592000, "",
+            "how long a death is news for `probing diagnose`"},
     Setting{"probing.retention_days", kDaemon, kCount, "0", 0, 36500, "",
             "how many days rows are kept in files, too; 0 keeps them in memory only"},
     Setting{"probing.retention_bytes", kDaemon, kBytes, "10737418240", 1 << 20, 1125899906842624.0, "",

@@ -150,3 +150,37 @@ def test_a_size_that_differs_names_the_rank_that_differs(probing: Cli, start: St
     )
     assert finding["ranks"] == [WHO]
     assert "rank 2 calls all_reduce of 28 bytes" in finding["evidence"]
+
+
+def test_a_hang_is_named_without_any_probe_also_while_the_gil_is_held(probing: Cli, start: StartJob) -> None:
+    job = start("gil")
+    job.await_step(10, rank=WHO)
+
+    def asked() -> dict | None:
+        answer = probing("-t", f"job:{job.name}", "diagnose", "--json", "--patience", PATIENCE).expect(6).json
+        return answer if answer["findings"] else None
+
+    answer = wait_until(asked, 60, "a finding")
+    [finding] = answer["findings"]
+    assert (finding["class"], finding["ranks"], finding["job"]) == ("collective_hang", [WHO], job.name)
+    assert "3 of 4 ranks wait in torch" in finding["evidence"]
+    assert "rank 2 is in keep_the_gil (troubles.py" in finding["evidence"]
+    assert "holds the GIL" in finding["evidence"]
+    [seen] = answer["seen"]
+    assert seen["probed"] == [] and seen["not_probed"] == [0, 1, 2, 3] and seen["collectives"] == "no"
+    assert seen["next"] == f"probing -t job:{job.name} inject"
+    text = probing("-t", f"job:{job.name}", "diagnose", "--patience", PATIENCE).expect(6)
+    assert text.stdout.startswith(f"job {job.name}: 0 of 4 ranks probed (not: 0, 1, 2, 3); collectives: no\n")
+    assert f"`probing -t job:{job.name} inject`" in text.stderr
+
+
+@pytest.mark.parametrize(("trouble", "place"), [("rendezvous", "read_dataset_index"), ("pipeline", "make_trouble")])
+def test_what_torch_does_not_record_is_seen_in_the_stacks(
+    probing: Cli, start: StartJob, trouble: str, place: str
+) -> None:
+    job = start(trouble)
+    job.await_step(10, rank=WHO)
+    probing("-t", f"job:{job.name}", "inject", timeout=60).expect(0)
+    findings = wait_until(lambda: job.findings(probing), 90, "a finding")
+    assert [(one["class"], one["ranks"]) for one in findings] == [("collective_hang", [WHO])]
+    assert f"rank 2 is in {place} (target_ddp.py" in findings[0]["evidence"]

@@ -5,8 +5,9 @@
 -- first to come has waited for {patience} seconds hangs. Named are the ranks of its group that have not come
 -- so far, and when all have, those on which it is not over although it is on others: their device is stuck. A
 -- rank that waits in another collective is held up itself and not named, as long as there is one that is not.
--- Of a rank that was started again the last process counts. Sends and receives have numbers of their own and
--- are left out.
+-- A rank that works (its main thread sleeps and wakes, or is seen in many functions: it validates or saves alone)
+-- is not missing before four times {patience}. Of a rank that was started again the last process counts. Sends
+-- and receives have numbers of their own and are left out.
 WITH member AS (
   SELECT host, pid, rank, job, state FROM global.probing.targets WHERE job_role = 'rank'
   QUALIFY row_number() OVER (PARTITION BY job, rank ORDER BY state = 'ended', restart DESC, since DESC) = 1
@@ -67,11 +68,20 @@ reached AS (
   FROM expected AS x LEFT JOIN progress AS p
     ON p.host = x.host AND p.pid = x.pid AND p.process_group = x.process_group
 ),
+working AS (
+  SELECT host, pid FROM global.system.threads
+  WHERE tid = pid AND timestamp > now() - to_seconds({patience})
+  GROUP BY host, pid HAVING sum(voluntary_switches) >= 2 * {patience}
+  UNION
+  SELECT host, pid FROM (
+    SELECT host, pid, split_part(stack, ';', -1) AS place, sum(weight) AS seconds FROM global.python.samples
+    WHERE tid = pid AND on_cpu AND timestamp > now() - to_seconds({patience}) GROUP BY ALL)
+  GROUP BY host, pid HAVING count(*) >= 4 AND max(seconds) < 0.9 * sum(seconds)
+),
 missing AS (
-  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits,
-         (SELECT any_value(b.func || ' (' || parse_filename(b.file) || ':' || b.lineno || ')')
-          FROM global.python.backtrace AS b WHERE b.host = x.host AND b.pid = x.pid AND b.depth = 0) AS place
-  FROM reached AS x WHERE is_missing
+  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits, p.place,
+         (x.host, x.pid) IN (SELECT (host, pid) FROM working) AS works
+  FROM reached AS x LEFT JOIN {places} AS p ON p.host = x.host AND p.pid = x.pid WHERE is_missing
 ),
 -- Everybody has come, and it is over for some.
 stuck AS (
@@ -104,11 +114,13 @@ found AS (
          (SELECT any_value(p.description) FROM progress AS p
           WHERE p.job = h.job AND p.process_group = h.process_group) AS description
   FROM hanging AS h LEFT JOIN absent AS a USING (job, process_group, seq)
-  -- Where somebody is missing, those who wait for who waits say nothing new.
-  WHERE a.ranks IS NOT NULL OR NOT EXISTS (SELECT 1 FROM absent AS b WHERE b.job = h.job)
+  -- Where a rank is missing, those that wait for one that waits say nothing new.
+  WHERE (h.seconds > 4 * {patience} OR NOT EXISTS (
+           SELECT 1 FROM missing AS m WHERE m.job = h.job AND m.works AND NOT m.waits AND m.state <> 'ended'))
+    AND (a.ranks IS NOT NULL OR NOT EXISTS (SELECT 1 FROM absent AS b WHERE b.job = h.job))
 )
 SELECT coalesce(guilty_ranks, ranks) AS ranks, coalesce(guilty_pids, pids) AS pids,
-       coalesce(guilty_host, host) AS host, 'error' AS severity,
+       coalesce(guilty_host, host) AS host, since_ns, 'error' AS severity,
        len(ranks) || ' of ' || expected || ' ranks wait in ' || op || ' #'
        || seq || ' of group ' || process_group || coalesce(' (' || description || ')', '')
        || CASE WHEN seconds < 86400 THEN ' for ' || round(seconds, 1) || ' s'

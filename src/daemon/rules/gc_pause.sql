@@ -1,16 +1,27 @@
 -- class: gc_pause
 -- about: The garbage collector holds up the process.
--- More than a twentieth of the last six times {patience} seconds went into collections, or one of
--- them took more than half a second. What is collected before the first step is the start of a program.
+-- More than a twentieth of the last six times {patience} seconds, and of the last {patience}, went into
+-- collections, or one of them took more than half a second. What is collected before the first step or collective
+-- is the start of a program, and what a process collects when it ends is no pause.
 WITH begun AS (
-  SELECT host, pid, min(timestamp) AS first_step FROM global.python.torch_steps GROUP BY host, pid
+  SELECT host, pid, min(timestamp) AS first_step
+  FROM (SELECT host, pid, timestamp FROM global.python.torch_steps
+        UNION ALL SELECT host, pid, timestamp FROM global.python.collective_starts)
+  GROUP BY host, pid
+),
+collected AS (
+  SELECT host, pid, rank, count(*) AS times, sum(duration_ms) AS took, max(duration_ms) AS longest,
+         coalesce(sum(duration_ms) FILTER (timestamp > now() - to_seconds({patience})), 0) AS lately,
+         bool_or(first_step IS NOT NULL) AS has_begun
+  FROM global.python.gc LEFT JOIN begun USING (host, pid)
+  WHERE timestamp > now() - to_seconds({patience} * 6) AND (first_step IS NULL OR timestamp > first_step)
+    AND (host, pid) IN (SELECT (host, pid) FROM global.probing.targets WHERE state = 'live')
+  GROUP BY host, pid, rank
 )
 SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'warning' AS severity,
-       count(*) || ' garbage collections took ' || round(sum(duration_ms)) || ' ms of the last '
-       || round({patience} * 6) || ' s, the longest ' || round(max(duration_ms), 1) || ' ms' AS evidence,
+       times || ' garbage collections took ' || round(took) || ' ms of the last '
+       || round({patience} * 6) || ' s, the longest ' || round(longest, 1) || ' ms' AS evidence,
        'probing -t ' || pid
        || ' eval "import gc; (gc.get_threshold(), len(gc.get_objects()))"' AS next
-FROM global.python.gc LEFT JOIN begun USING (host, pid)
-WHERE timestamp > now() - to_seconds({patience} * 6) AND (first_step IS NULL OR timestamp > first_step)
-GROUP BY host, pid, rank
-HAVING sum(duration_ms) > 0.05 * {patience} * 6000 OR max(duration_ms) > 500
+FROM collected
+WHERE (took > 0.05 * {patience} * 6000 AND lately > 0.05 * {patience} * 1000) OR (longest > 500 AND has_begun)

@@ -21,11 +21,10 @@ pending AS (
 SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, s.host, 'error' AS severity,
        'no step has ended for ' || round(s.seconds, 1) || ' s since step ' || s.step || ' (the longest before took '
        || round(s.longest, 3) || ' s); the main thread is in '
-       || coalesce(any_value(b.func || ' (' || parse_filename(b.file) || ':' || b.lineno || ')'), 'no Python code')
-       AS evidence,
+       || coalesce(any_value(b.place), 'no Python code') AS evidence,
        'probing -t ' || s.pid || ' backtrace --locals' AS next
 FROM silent AS s
-LEFT JOIN global.python.backtrace AS b ON b.host = s.host AND b.pid = s.pid AND b.depth = 0
+LEFT JOIN {places} AS b ON b.host = s.host AND b.pid = s.pid
 WHERE NOT EXISTS (
   SELECT 1 FROM pending AS p WHERE p.host = s.host AND p.pid = s.pid
     AND NOT EXISTS (SELECT 1 FROM global.python.collectives AS c

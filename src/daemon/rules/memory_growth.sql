@@ -24,7 +24,7 @@ SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, h
        'memory grows by ' || round(rate / 1048576, 2) || ' MB/s: from ' || round(first / 1048576) || ' to '
        || round(last / 1048576) || ' MB in ' || round(seconds) || ' s; the host has none left in '
        || round(available / rate / 60) || ' min' AS evidence,
-       'probing -t ' || pid || ' memory' AS next
+       'probing -t ' || pid || ' memory --leaks' AS next
 FROM grown
 WHERE seconds >= {patience} * 3 AND fit > 0.85 AND last - first > greatest(33554432, first / 20)
   AND b - a > 0.15 * (last - first) AND c - b > 0.15 * (last - first)
