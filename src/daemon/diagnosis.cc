@@ -24,7 +24,10 @@ using server::Request;
 namespace {
 
 constexpr double kMostPatience = 3600;
-constexpr double kOutsideSeconds = 5;  // ranks are looked at for so long from outside, or {patience} if less
+// Ranks are looked at for so long from outside, or {patience} if less: nothing else is known of those that have
+// no probe.
+constexpr double kOutsideSeconds = 5;
+constexpr double kMostOutsideSeconds = 15;
 constexpr int kLooks = 6;
 
 struct Asked {
@@ -209,10 +212,12 @@ bool HasFinding(const std::vector<Json>& findings, const char* class_name, const
 asio::awaitable<std::vector<StuckRanks>> WatchRanks(Daemon& daemon, const Asked& asked,
                                                     std::vector<process::RankProcess> ranks, RankLooks first,
                                                     std::int64_t first_ns, std::set<std::string> explained) {
+  const bool all_probed = std::ranges::all_of(
+      ranks, [&](const process::RankProcess& rank) { return daemon.targets.Knows(rank.pid); });
   std::erase_if(ranks, [&](const auto& rank) { return explained.contains(rank.identity.job); });
   std::erase_if(first, [&](const auto& look) { return explained.contains(look.job); });
   std::vector<RankLooks> looks{std::move(first)};
-  const double wanted_s = std::min(asked.patience_s, kOutsideSeconds);
+  const double wanted_s = std::min(asked.patience_s, all_probed ? kMostOutsideSeconds : kOutsideSeconds);
   std::vector<StuckRanks> stuck = FindStuckRanks(looks, 0);
   double seconds = 0;
   while (!stuck.empty() && (seconds < wanted_s || looks.size() < kLooks)) {

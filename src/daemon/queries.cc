@@ -15,6 +15,7 @@
 #include "daemon/live_tables.h"
 #include "process/status.h"
 #include "table/history_files.h"
+#include "table/registry.h"
 #include "wire/config_directory.h"
 #include "wire/contract.h"
 
@@ -229,6 +230,20 @@ asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Queries::Recorded(st
   co_return job;
 }
 
+// Tables that only a probe writes are empty without one.
+std::string Queries::NoProbeWarning(const std::string& sql, pid_t target) const {
+  if (targets_.Knows(target)) return "";
+  const std::string text = LowerCase(sql);
+  for (const table::Table* each : table::AllTables()) {
+    if (each->origin != table::Origin::kProbe || each->kind == table::Kind::kView ||
+        text.find(each->name) == std::string::npos)
+      continue;
+    return "process " + std::to_string(target) + " has no probe, which writes " + std::string(each->name) +
+           ": `probing -t " + std::to_string(target) + " inject` enters it";
+  }
+  return "";
+}
+
 asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request& request,
                                                           std::optional<pid_t> target) {
   // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
@@ -265,6 +280,10 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
     PrepareForHost(request, hosts_.members().instance(), content);
   if (!ShowsLocals(request) && LowerCase(prepared->sql).find("locals") != std::string::npos)
     answer.warnings.emplace_back("the column locals is NULL: local variables take the right to eval");
+  if (target && !request.body.contains("directory")) {
+    if (std::string warning = NoProbeWarning(prepared->sql, *target); !warning.empty())
+      answer.warnings.push_back(std::move(warning));
+  }
   for (const std::string& warning : answer.warnings) {
     content.headers.emplace_back(
         wire::kWarningHeader,

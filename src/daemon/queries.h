@@ -48,6 +48,8 @@ class Queries {
   Result<table::Rows> Provide(const table::Table& table, const table::Target* target,
                               const std::vector<std::size_t>& columns, cluster::Gathering& gathering);
   void NoticeNewViews();
+  // "" where there is nothing to say.
+  std::string NoProbeWarning(const std::string& sql, pid_t target) const;
 
   boost::asio::io_context& io_;
   Targets& targets_;

@@ -14,7 +14,8 @@
 namespace probing::daemon {
 namespace {
 
-constexpr double kMostWakesPerSecond = 3;  // of a thread that waits: stores are asked with a time limit
+constexpr std::uint64_t kMostWakes = 2;  // of a rank that waits; one that goes on wakes with every collective
+constexpr double kMostWakesPerSecond = 3;  // of a rank that is stuck elsewhere, which may look again and again
 // Where torch waits for other ranks. A DataLoader's wait for its workers is none of this.
 constexpr std::array<std::string_view, 4> kCommunication{"/torch/distributed/", "/torch/autograd/",
                                                          "/torch/nn/parallel/", "/torch/_ops.py"};
@@ -57,6 +58,12 @@ bool IsInTorch(const std::vector<cpython::Frame>& frames) {
   return !frames.empty() && frames.front().file.find("/torch/") != std::string::npos;
 }
 
+bool IsMeeting(const std::vector<cpython::Frame>& frames) {
+  return std::ranges::any_of(frames, [](const auto& frame) {
+    return frame.function == "init_process_group" && frame.file.find("/torch/") != std::string::npos;
+  });
+}
+
 std::uint64_t WakesOf(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   const Result<std::string> status = ReadFile(folder + "/task/" + std::to_string(pid) + "/status");
@@ -97,6 +104,7 @@ RankLook LookAt(const process::RankProcess& process) {
   look.has_gil = thread.python.has_gil;
   look.function = frames.front().function + " (" + frames.front().file + ")";
   look.place = PlaceOf(frames);
+  look.is_meeting = IsMeeting(frames);
   look.waits = sleeps && (IsInCommunication(frames) || (!look.has_gil && WaitsInNativeCode(process.pid)));
   look.is_busy = !sleeps && IsInTorch(frames);
   return look;
@@ -151,7 +159,7 @@ std::vector<StuckRanks> FindStuckRanks(const std::vector<RankLooks>& looks, doub
     for (const auto& [pid, course] : courses) {
       if (course.looks != looks.size()) continue;  // has come or gone meanwhile
       const auto most = static_cast<std::uint64_t>(kMostWakesPerSecond * (seconds + 1));
-      if (course.always_waits && course.stays && course.wakes <= most) {
+      if (course.always_waits && course.stays && (course.last->is_meeting || course.wakes <= kMostWakes)) {
         ++waiting;
         where = course.last->place;
       } else if (course.is_elsewhere && course.stays && course.wakes <= most) {

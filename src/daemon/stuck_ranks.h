@@ -23,6 +23,7 @@ struct RankLook {
   std::string job;
   bool waits = false;    // sleeps in torch's communication code
   bool is_busy = false;  // computes in torch's own code
+  bool is_meeting = false;  // waits for the others to come to the process group; stores are asked again and again
   bool has_gil = false;
   std::string function;  // the innermost one, with its file; "" when it could not be read
   std::string place;     // the innermost frame of the user's own code, and what it is below

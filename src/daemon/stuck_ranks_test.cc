@@ -37,6 +37,13 @@ TEST(StuckRanks, TheOneThatIsElsewhereIsNamed) {
   EXPECT_NE(found[0].evidence.find("rank 2 is in read (data.py:4)"), std::string::npos) << found[0].evidence;
 }
 
+TEST(StuckRanks, AStoreIsAskedAgainAndAgainUntilAllHaveMet) {
+  RankLook early = Waiting(0, 7);
+  RankLook later = Waiting(0, 700);
+  early.is_meeting = later.is_meeting = true;
+  EXPECT_EQ(FindStuckRanks({{early, Elsewhere(1)}, {later, Elsewhere(1)}}, 5).size(), 1U);
+}
+
 TEST(StuckRanks, AJobThatGoesOnHasNone) {
   const RankLooks one{Waiting(0, 7), Elsewhere(1)};
   EXPECT_TRUE(FindStuckRanks({one, {Waiting(0, 700), Elsewhere(1)}}, 5).empty()) << "it woke up in between";

@@ -1,10 +1,10 @@
 -- class: gc_pause
 -- about: The garbage collector holds up the process.
 -- More than a twentieth of the last six times {patience} seconds, and of the last {patience}, went into
--- collections, or one of them took more than half a second. What is collected before the first step or collective
--- is the start of a program, and what a process collects when it ends is no pause.
+-- collections, or one of them took more than half a second and the job went on after it. What is collected before
+-- the first step or collective is the start of a program, and what a process collects when it ends is no pause.
 WITH begun AS (
-  SELECT host, pid, min(timestamp) AS first_step
+  SELECT host, pid, min(timestamp) AS first_step, max(timestamp) AS last_step
   FROM (SELECT host, pid, timestamp FROM global.python.torch_steps
         UNION ALL SELECT host, pid, timestamp FROM global.python.collective_starts)
   GROUP BY host, pid
@@ -12,7 +12,7 @@ WITH begun AS (
 collected AS (
   SELECT host, pid, rank, count(*) AS times, sum(duration_ms) AS took, max(duration_ms) AS longest,
          coalesce(sum(duration_ms) FILTER (timestamp > now() - to_seconds({patience})), 0) AS lately,
-         bool_or(first_step IS NOT NULL) AS has_begun
+         max(duration_ms) FILTER (timestamp < last_step) AS longest_within
   FROM global.python.gc LEFT JOIN begun USING (host, pid)
   WHERE timestamp > now() - to_seconds({patience} * 6) AND (first_step IS NULL OR timestamp > first_step)
     AND (host, pid) IN (SELECT (host, pid) FROM global.probing.targets WHERE state = 'live')
@@ -24,4 +24,4 @@ SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, h
        'probing -t ' || pid
        || ' eval "import gc; (gc.get_threshold(), len(gc.get_objects()))"' AS next
 FROM collected
-WHERE (took > 0.05 * {patience} * 6000 AND lately > 0.05 * {patience} * 1000) OR (longest > 500 AND has_begun)
+WHERE (took > 0.05 * {patience} * 6000 AND lately > 0.05 * {patience} * 1000) OR longest_within > 500

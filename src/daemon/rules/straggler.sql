@@ -2,8 +2,9 @@
 -- about: One rank arrives at the collectives later than the others, which wait for it.
 -- In a synchronous job all steps take the same time, so durations tell nothing. At each collective the last
 -- rank to arrive has kept all others waiting, since the last but one came. The rank that does so again and again,
--- for a tenth of the time, is the straggler; what it did meanwhile is in its samples. One long pause, as of a
--- rank that validates alone, counts as five usual ones. A job that has just begun, or whose collectives have
+-- for a tenth of the time, is the straggler; what it did meanwhile is in its samples. A long pause, as of a rank that
+-- validates alone, counts no more than its tenth longest; of the many collectives of a step (FSDP) it may be late to
+-- one only, so that those are told whose delay is like that. A job that has just begun, or whose collectives have
 -- stopped, has none. A rank that comes late because it got out of the collective before so late is no culprit
 -- (a slow network does that): it is inside of one meanwhile, and it waits as long as the others.
 WITH member AS (
@@ -31,12 +32,15 @@ late AS (
   FROM ordered WHERE place = ranks AND ranks > 1 AND after_ns / 1e6 > greatest(1, 2 * error_ms)
 ),
 usual AS (
-  SELECT job, host, pid, rank, count(*) AS times, median(late_ms) AS late_ms
+  SELECT job, host, pid, rank, list_reverse_sort(list(late_ms))[10] AS tenth_ms
   FROM late GROUP BY job, host, pid, rank
 ),
 blamed AS (
-  SELECT l.job, l.host, l.pid, l.rank, u.times, u.late_ms, sum(least(l.late_ms, 5 * u.late_ms)) AS total_ms
-  FROM late AS l JOIN usual AS u USING (job, host, pid, rank) GROUP BY ALL
+  SELECT l.job, l.host, l.pid, l.rank, any_value(u.tenth_ms) AS tenth_ms,
+         count(*) FILTER (l.late_ms >= 0.5 * u.tenth_ms) AS times,
+         median(l.late_ms) FILTER (l.late_ms >= 0.5 * u.tenth_ms) AS late_ms,
+         sum(least(l.late_ms, coalesce(u.tenth_ms, l.late_ms))) AS total_ms
+  FROM late AS l JOIN usual AS u USING (job, host, pid, rank) GROUP BY l.job, l.host, l.pid, l.rank
 ),
 span AS (
   SELECT job, (max(here_ns) - min(here_ns)) / 1e6 AS total_ms, count(DISTINCT (process_group, seq)) AS operations
@@ -51,7 +55,7 @@ straggler AS (
 -- What it did while the others waited: the innermost function of most samples of its main thread.
 meanwhile AS (
   SELECT l.host, l.pid, mode(split_part(s.stack, ';', -1)) AS place
-  FROM late AS l JOIN straggler USING (host, pid)
+  FROM late AS l JOIN straggler AS g ON g.host = l.host AND g.pid = l.pid AND l.late_ms >= 0.5 * g.tenth_ms
   JOIN global.python.samples AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
     AND s.timestamp_ns BETWEEN l.there_ns - (l.late_ms * 1e6)::BIGINT AND l.there_ns
   GROUP BY l.host, l.pid
