@@ -56,17 +56,18 @@ bool ReportSeen(const Json& diagnosis, bool print_jobs) {
     const Ranks unknown = job.value("unknown", Ranks());
     const std::string name = job.value("job", "");
     if (print_jobs)
-      Print(wire::SeenText(name, job.value("ranks", std::int64_t{0}), job.value("probed", Ranks()), not_probed,
-                           unknown) +
+      Print(wire::SeenText(name, job.value("ranks", std::int64_t{0}), job.value("probed", Ranks()),
+                           not_probed, unknown) +
             "; collectives: " + job.value("collectives", "") + "\n");
     is_partial = is_partial || !not_probed.empty() || !unknown.empty();
     if (!not_probed.empty())
       PrintAside("probing: some ranks have no probe and were only seen from outside\n  hint: `" +
                  job.value("next", "") + "` probes them\n");
     if (!unknown.empty())
-      PrintAside("probing: some ranks of job " + name +
-                 " were not seen\n  hint: they have ended, or are on hosts that are not told of each other: see "
-                 "`probing cluster --help`\n");
+      PrintAside(
+          "probing: some ranks of job " + name +
+          " were not seen\n  hint: they have ended, or are on hosts that are not told of each other: see "
+          "`probing cluster --help`\n");
   }
   return is_partial;
 }
@@ -131,21 +132,22 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command DiagnoseCommand() {
-  return {.name = "diagnose",
-          .summary = "Say what is wrong with a job, which rank, and what to do next",
-          .example = "probing diagnose --watch",
-          .target = TargetUse::kOptional,
-          .target_may_have_ended = true,
-          .target_may_be_directory = true,
-          .target_may_be_store = true,
-          .target_may_be_job = true,
-          .all_is_fine = true,
-          .options = {{"--class", "NAME", "only findings of this class, as in straggler"},
-                      {"--patience", "SECONDS", "how long something has to last (probing.diagnose.patience)"},
-                      {"--all", "", "also deaths that were requested or are older than probing.diagnose.window"},
-                      {"--watch", "", "go on looking; say what is new and what is over"},
-                      {"--json", "", "print JSON"}},
-          .run = Run};
+  return {
+      .name = "diagnose",
+      .summary = "Say what is wrong with a job, which rank, and what to do next",
+      .example = "probing diagnose --watch",
+      .target = TargetUse::kOptional,
+      .target_may_have_ended = true,
+      .target_may_be_directory = true,
+      .target_may_be_store = true,
+      .target_may_be_job = true,
+      .all_is_fine = true,
+      .options = {{"--class", "NAME", "only findings of this class, as in straggler"},
+                  {"--patience", "SECONDS", "how long something has to last (probing.diagnose.patience)"},
+                  {"--all", "", "also deaths that were requested or are older than probing.diagnose.window"},
+                  {"--watch", "", "go on looking; say what is new and what is over"},
+                  {"--json", "", "print JSON"}},
+      .run = Run};
 }
 
 }  // namespace probing::cli

@@ -38,9 +38,9 @@ Json Summary(const std::string& name, const Job& job) {
   for (std::int64_t rank = 0; rank < std::min(ranks, kMostListed); ++rank) {
     if (!known.contains(rank)) unknown.push_back(rank);
   }
-  const std::string collectives = job.with_collectives.empty()                        ? "no"
+  const std::string collectives = job.with_collectives.empty()                       ? "no"
                                   : job.with_collectives.size() >= job.probed.size() ? "yes"
-                                                                                      : "partly";
+                                                                                     : "partly";
   return {{"job", name},
           {"ranks", ranks},
           {"probed", std::move(probed)},

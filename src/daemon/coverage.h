@@ -13,9 +13,9 @@
 namespace probing::daemon {
 
 struct Coverage {
-  // [{job, ranks, probed, not_probed, unknown, collectives, next}]: `ranks` is how many the job has, the others
-  // are lists of ranks; `unknown` are those that no asked host has; `collectives` is yes, partly or no; `next`
-  // is the command that probes the rest, or "".
+  // [{job, ranks, probed, not_probed, unknown, collectives, next}]: `ranks` is how many the job has, the
+  // others are lists of ranks; `unknown` are those that no asked host has; `collectives` is yes, partly or
+  // no; `next` is the command that probes the rest, or "".
   server::Json jobs = server::Json::array();
   // {host, pid, job} of each rank, for findings that know a process only.
   server::Json processes = server::Json::array();

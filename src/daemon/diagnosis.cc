@@ -24,8 +24,8 @@ using server::Request;
 namespace {
 
 constexpr double kMostPatience = 3600;
-// Ranks are looked at for so long from outside, or {patience} if less: nothing else is known of those that have
-// no probe.
+// Ranks are looked at for so long from outside, or {patience} if less: nothing else is known of those that
+// have no probe.
 constexpr double kOutsideSeconds = 5;
 constexpr double kMostOutsideSeconds = 15;
 constexpr int kLooks = 6;

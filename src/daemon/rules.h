@@ -8,12 +8,12 @@
 //
 // Every row that the statement gives is a finding. Columns by name: `pids` and `ranks` (lists, or one
 // number), `host` (where the first of them is), `severity` (error or warning), `evidence` (a sentence),
-// `next` (the command to run now, on that host), `since_ns` (when it began). In the statement {patience} stands
-// for the seconds that something has to last, {window} for those after which a death is no news, {asked} for
-// whether the user wants to hear of every death, and {places} for a query with host, pid and `place`: the
-// innermost frame of the user's own code in each main thread, and what it is below.
-// Ours travel inside probingd (rules/*.sql); the user's own are in ~/.config/probing/diagnose, where one of the
-// same name takes the place of ours.
+// `next` (the command to run now, on that host), `since_ns` (when it began). In the statement {patience}
+// stands for the seconds that something has to last, {window} for those after which a death is no news,
+// {asked} for whether the user wants to hear of every death, and {places} for a query with host, pid and
+// `place`: the innermost frame of the user's own code in each main thread, and what it is below. Ours travel
+// inside probingd (rules/*.sql); the user's own are in ~/.config/probing/diagnose, where one of the same name
+// takes the place of ours.
 #pragma once
 
 #include <string>

@@ -15,7 +15,8 @@ namespace probing::daemon {
 namespace {
 
 constexpr std::uint64_t kMostWakes = 2;  // of a rank that waits; one that goes on wakes with every collective
-constexpr double kMostWakesPerSecond = 3;  // of a rank that is stuck elsewhere, which may look again and again
+constexpr double kMostWakesPerSecond =
+    3;  // of a rank that is stuck elsewhere, which may look again and again
 // Where torch waits for other ranks. A DataLoader's wait for its workers is none of this.
 constexpr std::array<std::string_view, 4> kCommunication{"/torch/distributed/", "/torch/autograd/",
                                                          "/torch/nn/parallel/", "/torch/_ops.py"};
@@ -37,7 +38,8 @@ bool IsStandardLibrary(const std::string& file) {
 }
 
 std::string FrameText(const cpython::Frame& frame) {
-  return frame.function + " (" + std::string(process::BaseName(frame.file)) + ":" + std::to_string(frame.line) + ")";
+  return frame.function + " (" + std::string(process::BaseName(frame.file)) + ":" +
+         std::to_string(frame.line) + ")";
 }
 
 std::string PlaceOf(const std::vector<cpython::Frame>& frames) {

@@ -47,7 +47,8 @@ TEST(StuckRanks, AStoreIsAskedAgainAndAgainUntilAllHaveMet) {
 TEST(StuckRanks, AJobThatGoesOnHasNone) {
   const RankLooks one{Waiting(0, 7), Elsewhere(1)};
   EXPECT_TRUE(FindStuckRanks({one, {Waiting(0, 700), Elsewhere(1)}}, 5).empty()) << "it woke up in between";
-  EXPECT_TRUE(FindStuckRanks({one, {Waiting(0), Elsewhere(1, "augment (data.py)")}}, 5).empty()) << "it works";
+  EXPECT_TRUE(FindStuckRanks({one, {Waiting(0), Elsewhere(1, "augment (data.py)")}}, 5).empty())
+      << "it works";
   EXPECT_TRUE(FindStuckRanks({one, {Elsewhere(0), Elsewhere(1)}}, 5).empty());
   EXPECT_TRUE(FindStuckRanks({{Waiting(0), Waiting(1)}}, 5).empty()) << "a network may be slow";
   RankLook computes = Elsewhere(1);
@@ -57,8 +58,8 @@ TEST(StuckRanks, AJobThatGoesOnHasNone) {
 }
 
 Json Finding(const char* name, const char* rule, std::vector<int> ranks, const char* job = "train") {
-  return {{"class", name},         {"rule", rule}, {"ranks", std::move(ranks)}, {"job", job},
-          {"severity", "warning"}, {"evidence", "…"}};
+  return {{"class", name}, {"rule", rule},          {"ranks", std::move(ranks)},
+          {"job", job},    {"severity", "warning"}, {"evidence", "…"}};
 }
 
 TEST(Findings, WhatFollowsFromACauseIsPutBelowIt) {
@@ -72,8 +73,9 @@ TEST(Findings, WhatFollowsFromACauseIsPutBelowIt) {
 }
 
 TEST(Findings, OfOtherRanksOrJobsNothingFollows) {
-  EXPECT_EQ(FoldFindings({Finding("data_stall", "data_stall", {1}), Finding("straggler", "straggler", {2})}).size(),
-            2U);
+  EXPECT_EQ(
+      FoldFindings({Finding("data_stall", "data_stall", {1}), Finding("straggler", "straggler", {2})}).size(),
+      2U);
   EXPECT_EQ(FoldFindings({Finding("first_death", "first_death", {1}, "a"),
                           Finding("collective_hang", "collective_hang", {1}, "b")})
                 .size(),

@@ -21,7 +21,8 @@ inline std::string WhoText(const std::vector<std::int64_t>& ranks, const std::ve
 }
 
 // "job night-run: 3 of 4 ranks probed (not: 2)"
-inline std::string SeenText(const std::string& job, std::int64_t ranks, const std::vector<std::int64_t>& probed,
+inline std::string SeenText(const std::string& job, std::int64_t ranks,
+                            const std::vector<std::int64_t>& probed,
                             const std::vector<std::int64_t>& not_probed,
                             const std::vector<std::int64_t>& unknown) {
   constexpr std::size_t kMostNamed = 8;

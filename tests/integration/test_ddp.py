@@ -174,7 +174,9 @@ def test_a_hang_is_named_without_any_probe_also_while_the_gil_is_held(probing: C
     assert f"`probing -t job:{job.name} inject`" in text.stderr
 
 
-@pytest.mark.parametrize(("trouble", "place"), [("rendezvous", "read_dataset_index"), ("pipeline", "make_trouble")])
+@pytest.mark.parametrize(
+    ("trouble", "place"), [("rendezvous", "read_dataset_index"), ("pipeline", "make_trouble")]
+)
 def test_what_torch_does_not_record_is_seen_in_the_stacks(
     probing: Cli, start: StartJob, trouble: str, place: str
 ) -> None:

@@ -52,11 +52,17 @@ straggler AS (
     AND b.total_ms > 2 * coalesce((SELECT sum(o.total_ms) FROM blamed AS o
                                    WHERE o.job = b.job AND (o.host, o.pid) <> (b.host, b.pid)), 0)
 ),
--- What it did while the others waited: the innermost function of most samples of its main thread.
+-- What it did while the others waited: the innermost function of the user's own code in most samples of its main
+-- thread. One that is inside of a collective in nearly all of them is no culprit.
 meanwhile AS (
-  SELECT l.host, l.pid, mode(split_part(s.stack, ';', -1)) AS place
+  SELECT l.host, l.pid, count(*) >= 5 AND avg(is_inside::INT) > 0.8 AS is_held_up,
+         mode(place) FILTER (NOT is_inside) AS place
   FROM late AS l JOIN straggler AS g ON g.host = l.host AND g.pid = l.pid AND l.late_ms >= 0.5 * g.tenth_ms
-  JOIN global.python.samples AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
+  JOIN (SELECT *, contains(split_part(stack, ';', -1), 'torch/distributed/distributed_c10d.py') AS is_inside,
+               coalesce(list_filter(string_split(stack, ';'),
+                                    lambda f: NOT regexp_matches(f, '/lib/python3\.\d+/|-packages/|<frozen'))[-1],
+                        split_part(stack, ';', -1)) AS place
+        FROM global.python.samples) AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
     AND s.timestamp_ns BETWEEN l.there_ns - (l.late_ms * 1e6)::BIGINT AND l.there_ns
   GROUP BY l.host, l.pid
 ),
@@ -96,4 +102,4 @@ SELECT [g.rank] AS ranks, [g.pid] AS pids, g.host, 'warning' AS severity,
 FROM straggler AS g LEFT JOIN meanwhile AS w USING (host, pid) LEFT JOIN compared AS c USING (host, pid)
 LEFT JOIN waiting AS v USING (host, pid)
 WHERE coalesce(v.wait_ms < 0.7 * v.others_ms, true)
-  AND NOT contains(coalesce(w.place, ''), 'torch/distributed/distributed_c10d.py')
+  AND NOT coalesce(w.is_held_up, false)
