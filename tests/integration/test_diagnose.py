@@ -327,3 +327,29 @@ def test_a_hang_of_a_real_job_on_gloo(probing: Cli, target: StartTarget, tmp_pat
         f" USING (pid, timestamp_ns) WHERE pid = {pids[0]} AND (c.seq <> s.seq OR c.op <> s.op)"
     )
     assert rows(probing, sql) == [{"n": 0}], "an operation has the same number when it begins and ends"
+
+
+def test_a_death_that_somebody_asked_for_is_told_only_when_asked(probing: Cli, target: StartTarget) -> None:
+    one = target("sleep")
+    probing("-t", one.pid, "inject").expect(0)
+    seen = f"SELECT pid FROM global.system.memory WHERE pid = {one.pid}"
+    wait_until(lambda: rows(probing, seen), 30, "it is watched")
+    one.kill()
+
+    def told(*options: str) -> list[str]:
+        answer = probing("diagnose", "--json", *options).json
+        return [f["class"] for f in answer["findings"] if one.pid in f["pids"]]
+
+    wait_until(lambda: told("--all") == ["first_death"], 30, "the death is known")
+    assert told() == []
+    assert told("--class", "first_death") == ["first_death"]
+
+
+def test_an_empty_answer_without_a_probe_says_so(probing: Cli, target: StartTarget) -> None:
+    one = target("sleep")
+    answer = probing("-t", one.pid, "query", "SELECT * FROM python.torch_steps").expect(0)
+    assert f"process {one.pid} has no probe" in answer.stderr
+    assert f"`probing -t {one.pid} inject`" in answer.stderr
+    probing("-t", one.pid, "inject").expect(0)
+    answer = probing("-t", one.pid, "query", "SELECT * FROM python.torch_steps").expect(0)
+    assert "has no probe" not in answer.stderr
