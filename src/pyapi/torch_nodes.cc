@@ -18,8 +18,7 @@ constexpr const char* kNameTexts[kNames] = {"grad_fn", "_sequence_nr", "_backwar
 PyObject* OnNode(PyObject* self, PyObject* const*, std::ptrdiff_t) {
   const PythonApi& api = *FindPython();
   const auto data = reinterpret_cast<std::uintptr_t>(FunctionData(api, self)) - 1;
-  TheTorchTracer().OnMoment(data / 2 % 2 == 0 ? Kind::kBegin : Kind::kEnd,
-                            static_cast<std::int32_t>(data / 4), static_cast<int>(data % 2));
+  TheTorchTracer().OnMoment(data % 2 == 0 ? Kind::kBegin : Kind::kEnd, static_cast<std::int32_t>(data / 2));
   api.Py_IncRef(api._Py_NoneStruct);
   return api._Py_NoneStruct;
 }
@@ -47,12 +46,10 @@ void TorchNodes::Clear(std::vector<PyObject*>* gone) {
       gone->push_back(handle);
     }
   }
-  for (std::vector<Hook>& hooks : hooks_) {
-    for (const Hook& hook : std::exchange(hooks, {})) {
-      if (hook.dict != nullptr) api_->PyDict_Clear(hook.dict);
-      if (hook.dict != nullptr) gone->push_back(hook.dict);
-      gone->push_back(hook.function);
-    }
+  for (const Hook& hook : std::exchange(hooks_, {})) {
+    if (hook.dict != nullptr) api_->PyDict_Clear(hook.dict);
+    if (hook.dict != nullptr) gone->push_back(hook.dict);
+    gone->push_back(hook.function);
   }
   for (PyObject*& name : names_) {
     if (name != nullptr) gone->push_back(std::exchange(name, nullptr));
@@ -69,7 +66,7 @@ bool TorchNodes::Watch(PyObject* tensor, std::int32_t call, Kind kind) {
   }
   // What is made may have the collector run, and with it code of the job; afterwards everything may be over.
   const bool made = *generation_ == generation && MakeHooks(call) && *generation_ == generation;
-  const bool watched = made && WatchNode(tensor, node, hooks_[set_][Place(call, kind)]);
+  const bool watched = made && WatchNode(tensor, node, hooks_[Place(call, kind)]);
   api_->Py_DecRef(node);
   return watched;
 }
@@ -147,15 +144,13 @@ bool TorchNodes::SameNode(PyObject* handle, PyObject* other) const {
 // Those of all calls up to this one.
 bool TorchNodes::MakeHooks(std::int32_t call) {
   const std::uint64_t generation = *generation_;
-  std::vector<Hook>& hooks = hooks_[set_];
-  while (hooks.size() <= Place(call, Kind::kEnd)) {
+  while (hooks_.size() <= Place(call, Kind::kEnd)) {
     Hook hook;
-    const std::size_t data = hooks.size() * 2 + static_cast<std::size_t>(set_);
-    hook.function = MakeFunction(*api_, &on_node, reinterpret_cast<void*>(data + 1));
+    hook.function = MakeFunction(*api_, &on_node, reinterpret_cast<void*>(hooks_.size() + 1));
     hook.dict = api_->PyDict_New();
     if (hook.function != nullptr && hook.dict != nullptr && *generation_ == generation &&
         api_->PyDict_SetItemString(hook.dict, "probing", hook.function) == 0) {
-      hooks.push_back(hook);
+      hooks_.push_back(hook);
       continue;
     }
     api_->PyErr_Clear();
@@ -176,7 +171,6 @@ void TorchNodes::Remove(PyObject* handle) const {
 
 void TorchNodes::StepEnded() {
   watched_.clear();
-  set_ = 1 - set_;
   const std::vector<PyObject*> gone = std::exchange(old_handles_, std::exchange(handles_, {}));
   for (PyObject* handle : gone) api_->Py_DecRef(handle);
 }

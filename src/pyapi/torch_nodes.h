@@ -2,11 +2,9 @@
 //
 // A node calls the functions of a dict before it computes (what tensor.register_hook() uses). Ours are made
 // once, one dict for each call of a module and end of it, and hung into the nodes of every step that is
-// traced. There are two sets of them, used in turns: autograd may come to a node in the step after the one
-// that made it (a generator whose critic is trained in between), and must not be taken for that step's. No
-// node is added, and no tensor of the job is touched: torch takes the dict from a tensor, so an empty one of
-// our own carries it there. Taking everything out again is emptying the dicts. Where torch has no such way,
-// node.register_prehook() does the same, and takes three times as long.
+// traced. No node is added, and no tensor of the job is touched: torch takes the dict from a tensor, so an
+// empty one of our own carries it there. Taking everything out again is emptying the dicts. Where torch has
+// no such way, node.register_prehook() does the same, and takes three times as long.
 //
 // All with the GIL.
 #pragma once
@@ -30,9 +28,8 @@ class TorchNodes {
 
   // False when no node made the tensor, or when that moment is noted already.
   bool Watch(PyObject* tensor, std::int32_t call, BackwardMoment::Kind kind);
-  // Its nodes go when the job drops its loss, soon. The next step has the other set of hooks.
+  // Its nodes go when the job drops its loss, soon.
   void StepEnded();
-  int set() const { return set_; }
 
  private:
   struct Hook {
@@ -56,9 +53,8 @@ class TorchNodes {
   const PythonApi* api_ = nullptr;
   PyObject* carrier_ = nullptr;
   const std::uint64_t* generation_ = nullptr;
-  PyObject* names_[5] = {};     // of attributes
-  std::vector<Hook> hooks_[2];  // two for each call of a step, used again in every second step
-  int set_ = 0;                 // of the step that runs
+  PyObject* names_[5] = {};  // of attributes
+  std::vector<Hook> hooks_;  // two for each call of a step, used again in every step
   std::unordered_map<const PyObject*, Watched> watched_;  // addresses; others may have got them since
   std::vector<PyObject*> handles_;                        // which refer to nodes weakly
   std::vector<PyObject*> old_handles_;                    // of the step before

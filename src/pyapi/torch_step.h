@@ -64,20 +64,6 @@ struct SampledStep {
   PyObject* base_event = nullptr;        // the others' times are counted from this one
   std::int64_t base_ns = 0;
   PyObject* last_event = nullptr;  // when this one is over, all are
-  std::size_t watched = 0;         // calls whose backward autograd tells of
-  bool awaits_backward = false;    // of some of them it has not told yet: the next step may have it
-
-  bool LacksBackward() const {
-    std::size_t begun = 0;
-    std::vector<bool> seen(calls.size());
-    for (const BackwardMoment& moment : moments) {
-      if (moment.kind != BackwardMoment::Kind::kBegin) continue;
-      const auto call = static_cast<std::size_t>(moment.call);
-      if (!seen[call]) ++begun;
-      seen[call] = true;
-    }
-    return begun < watched;
-  }
 };
 
 // Where the time of every step goes.

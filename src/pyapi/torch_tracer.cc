@@ -160,19 +160,13 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
           " from now on");
     }
   }
-  if (!pending_.empty()) pending_.back().awaits_backward = false;  // it had a whole further step for it
   if (sampling_) {
-    const std::uint64_t generation = generation_;
-    PyObject* last_event = sampled_.base_event == nullptr ? nullptr : gpu_.Record();
-    if (generation_ != generation) return gpu_.GiveBack(last_event);  // the collector ran code of the job
     turns_.StepTook(now_ns - sampled_.begin_ns);
     last_calls_ = sampled_.calls.size();
     if (complete_) {
       pending_.push_back(std::exchange(sampled_, {}));
-      pending_.back().awaits_backward = pending_.back().LacksBackward();
-      pending_.back().last_event = last_event;
+      if (pending_.back().base_event != nullptr) pending_.back().last_event = gpu_.Record();
     } else {
-      gpu_.GiveBack(last_event);
       Release(sampled_);
     }
     nodes_.StepEnded();
@@ -215,11 +209,7 @@ void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
 void TorchTracer::WritePending() {
   while (!pending_.empty()) {
     SampledStep& step = pending_.front();
-    if (step.awaits_backward) return;
-    // A moment that came in the step after is later than its last event.
-    PyObject* late = step.moment_events.empty() ? nullptr : step.moment_events.back();
-    const bool over = (step.last_event == nullptr || gpu_.Happened(step.last_event)) &&
-                      (late == nullptr || gpu_.Happened(late));
+    const bool over = step.last_event == nullptr || gpu_.Happened(step.last_event);
     if (!over && pending_.size() <= kMostPending) return;
     // One whose end does not come has what the CPU knows of it, and that would be wrong: it is left out.
     if (over) TorchRows(*this).WriteCalls(step);
@@ -278,8 +268,7 @@ void TorchTracer::BackwardEnded(bool raised) {
   const std::int64_t now_ns = NowNs();
   times_.backward_ns += now_ns - backward_begin_ns_;
   // With an exception set nothing may be called.
-  if (raised) return;
-  for (const int set : {0, 1}) OnMoment(BackwardMoment::Kind::kPassEnd, -1, set);
+  if (!raised && sampling_ && !sampled_.moments.empty()) OnMoment(BackwardMoment::Kind::kPassEnd, -1);
 }
 
 void TorchTracer::OptimizerBegins(TracedThread* thread, PyObject* optimizer) {

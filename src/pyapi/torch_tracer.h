@@ -97,8 +97,8 @@ class TorchTracer {
   void OptimizerEnded(PyObject* optimizer);
   // The job says itself which step begins; from now on nothing else counts.
   void StepBegins(std::int64_t number);
-  // Autograd has come to a tensor that was watched, by a hook of that set (TorchNodes).
-  void OnMoment(BackwardMoment::Kind kind, std::int32_t call, int set);
+  // Autograd has come to a tensor that was watched.
+  void OnMoment(BackwardMoment::Kind kind, std::int32_t call);
 
  private:
   friend class TorchRows;
@@ -112,7 +112,6 @@ class TorchTracer {
   const ModuleName* NameOf(PyObject* root, PyObject* module);
   const ModuleName* ExpectedName(PyObject* root, PyObject* module);
   void WatchBackward(std::int32_t index, PyObject* const* arguments, std::size_t count, PyObject* result);
-  SampledStep* StepOfHooks(int set);                                          // null: of none
   std::int32_t GpuCallBegins(PyObject* const* arguments, std::size_t count);  // −1: not on one
   void GpuCallEnded(std::size_t index);
   std::int32_t GpuOf(PyObject* tensor) const;
@@ -162,7 +161,7 @@ class TorchTracer {
   std::vector<std::pair<const PyObject*, const ModuleName*>> expected_;
   std::map<std::pair<std::string, std::string>, ModuleName> all_names_;
   GpuClock gpu_;
-  std::deque<SampledStep> pending_;  // the GPU has not come to their end, or backward to all of the last
+  std::deque<SampledStep> pending_;  // the GPU has not come to their end
 
   TableHandle* trace_table_ = nullptr;
   TableHandle* steps_table_ = nullptr;

@@ -181,7 +181,6 @@ void TorchTracer::WatchBackward(std::int32_t index, PyObject* const* arguments, 
   } else if (output != nullptr && nodes_.Watch(output, index, Kind::kBegin) && generation_ == generation) {
     last_output_ = {output, index};
     turns_.Watched();
-    ++sampled_.watched;
   }
   PyObject* input = nullptr;
   for (std::size_t i = 1; i < count && input == nullptr; ++i) input = FirstTensor(arguments[i]);
@@ -190,26 +189,19 @@ void TorchTracer::WatchBackward(std::int32_t index, PyObject* const* arguments, 
   if (nodes_.Watch(input, index, Kind::kEnd)) turns_.Watched();
 }
 
-// The step that is traced, or the one before it, whose backward may come late.
-SampledStep* TorchTracer::StepOfHooks(int set) {
-  if (set == nodes_.set()) return sampling_ ? &sampled_ : nullptr;
-  return !pending_.empty() && pending_.back().awaits_backward ? &pending_.back() : nullptr;
-}
-
 // A hot path: on threads of autograd, too, and always with the GIL.
-void TorchTracer::OnMoment(Kind kind, std::int32_t call, int set) {
-  SampledStep* step = StepOfHooks(set);
-  if (step == nullptr || (kind == Kind::kPassEnd && step->moments.empty())) return;
+void TorchTracer::OnMoment(Kind kind, std::int32_t call) {
+  if (!sampling_) return;
   PyObject* event = nullptr;
-  if (step->base_event != nullptr) {
+  if (sampled_.base_event != nullptr) {
     const std::uint64_t generation = generation_;
     event = gpu_.Record();
     if (generation_ != generation) return gpu_.GiveBack(event);
   }
   constexpr std::int64_t kToldNs = 3'000;  // measured: what autograd takes to call us, which we cannot see
   times_.overhead_ns += kToldNs;
-  step->moments.push_back({kind, call, NowNs()});
-  step->moment_events.push_back(event);
+  sampled_.moments.push_back({kind, call, NowNs()});
+  sampled_.moment_events.push_back(event);
 }
 
 }  // namespace probing::pyapi
