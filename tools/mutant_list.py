@@ -746,4 +746,28 @@ MUTANTS: tuple[Mutant, ...] = (
         ("tests/integration/test_fork.py::test_python_does_not_warn_about_our_thread_when_the_job_forks",),
         "Python warns about the probe's thread when the job forks",
     ),
+    Mutant(
+        "src/pyapi/exit_guard.py",
+        '_builtin_from_name("atexit")',
+        '_not_there("atexit")',
+        (
+            "tests/integration/test_ways_in.py"
+            "::test_a_program_that_ends_while_the_probe_waits_for_an_import_ends_as_ever",
+        ),
+        "the first code of ours waits for the lock of imports, and nothing waits for that code",
+    ),
+    Mutant(
+        "src/pyapi/evaluator_release.cc",
+        "  if (!function_left_) ForgetTorchTracer();",
+        "  ForgetTorchTracer();",
+        ("tests/integration/test_torch_leaving.py",),
+        "the tracer is freed while a thread of the job is in it",
+    ),
+    Mutant(
+        "src/probe/lifecycle.cc",
+        "    (void)StartThread(options);",
+        "    delete options;",
+        ("tests/integration/test_torch_leaving.py",),
+        "a library that was in use at eject stays for good",
+    ),
 )

@@ -75,7 +75,7 @@ asio::awaitable<Coverage> SeeCoverage(Daemon& daemon, const std::vector<process:
   for (const Json& row : rows.ok() ? (*rows)["rows"] : Json::array()) {
     const auto host = row[0].is_string() ? row[0].get<std::string>() : "";
     const auto pid = row[1].get<std::int64_t>();
-    const auto name = row[2].get<std::string>();
+    const auto name = row[2].is_string() ? row[2].get<std::string>() : "";
     const auto rank = row[3].get<std::int64_t>();
     note(host, pid, name);
     known.emplace(host, pid);
