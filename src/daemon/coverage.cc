@@ -52,6 +52,10 @@ Json Summary(const std::string& name, const Job& job) {
 
 }  // namespace
 
+bool Coverage::AllProbed() const {
+  return std::ranges::all_of(jobs, [](const Json& job) { return job["not_probed"].empty(); });
+}
+
 std::string Coverage::JobOf(const std::string& host, const Json& pids) const {
   const std::string where = host.empty() ? HostName() : host;
   for (const Json& process : processes) {

@@ -20,6 +20,8 @@ struct Coverage {
   // {host, pid, job} of each rank, for findings that know a process only.
   server::Json processes = server::Json::array();
 
+  // Whether every rank that runs here has a probe.
+  bool AllProbed() const;
   // The job of a process; "" for one outside a job.
   std::string JobOf(const std::string& host, const server::Json& pids) const;
 };

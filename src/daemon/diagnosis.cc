@@ -29,6 +29,7 @@ constexpr double kMostPatience = 3600;
 constexpr double kOutsideSeconds = 5;
 constexpr double kMostOutsideSeconds = 15;
 constexpr int kLooks = 6;
+constexpr std::int64_t kRecordedMs = 2000;  // until a hang that has lasted long enough is in the tables
 
 struct Asked {
   std::optional<pid_t> target;
@@ -297,14 +298,18 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
           daemon, *asked, std::move(ranks), std::move(first_look), first_ns, ExplainedJobs(findings));
       // What torch has recorded meanwhile tells more.
       const auto rule = std::ranges::find(rules, "collective_hang", &Rule::name);
-      if (!stuck.empty() && rule != rules.end()) {
+      const Deadline patience = Deadline::AfterMs(static_cast<std::int64_t>(1000 * asked->patience_s) + kRecordedMs);
+      while (!stuck.empty() && rule != rules.end()) {
         const Result<Json> answer = co_await AskRule(daemon, *asked, *rule);
         if (answer.ok()) AddFindings(*rule, *answer, *asked, findings);
         AddJobs(coverage, findings);
+        if (!ExplainedJobs(findings).empty() || !coverage.AllProbed() || patience.passed()) break;
+        asio::steady_timer timer(daemon.io, std::chrono::milliseconds(500));
+        co_await timer.async_wait(asio::use_awaitable);
       }
       AddStuckRanks(*asked, stuck, findings);
     }
-  } else {
+  } else if (!asked->directory.empty()) {
     for (Json& finding : findings) finding["job"] = asked->directory;  // one job
   }
   if (!asked->job.empty()) {

@@ -5,8 +5,7 @@
 -- first to come has waited for {patience} seconds hangs. Named are the ranks of its group that have not come
 -- so far, and when all have, those on which it is not over although it is on others: their device is stuck. A
 -- rank that waits in another collective is held up itself and not named, as long as there is one that is not.
--- A rank that works (its main thread sleeps and wakes, or is seen in many functions: it validates or saves alone)
--- is not missing before four times {patience}. Of a rank that was started again the last process counts. Sends
+-- Of a rank that was started again the last process counts. Sends
 -- and receives have numbers of their own and are left out.
 WITH member AS (
   SELECT host, pid, rank, job, state FROM global.probing.targets WHERE job_role = 'rank'
@@ -68,19 +67,8 @@ reached AS (
   FROM expected AS x LEFT JOIN progress AS p
     ON p.host = x.host AND p.pid = x.pid AND p.process_group = x.process_group
 ),
-working AS (
-  SELECT host, pid FROM global.system.threads
-  WHERE tid = pid AND timestamp > now() - to_seconds({patience})
-  GROUP BY host, pid HAVING sum(voluntary_switches) >= 2 * {patience}
-  UNION
-  SELECT host, pid FROM (
-    SELECT host, pid, split_part(stack, ';', -1) AS place, sum(weight) AS seconds FROM global.python.samples
-    WHERE tid = pid AND on_cpu AND timestamp > now() - to_seconds({patience}) GROUP BY ALL)
-  GROUP BY host, pid HAVING count(*) >= 4 AND max(seconds) < 0.9 * sum(seconds)
-),
 missing AS (
-  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits, p.place,
-         (x.host, x.pid) IN (SELECT (host, pid) FROM working) AS works
+  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits, p.place
   FROM reached AS x LEFT JOIN {places} AS p ON p.host = x.host AND p.pid = x.pid WHERE is_missing
 ),
 -- Everybody has come, and it is over for some.
@@ -115,9 +103,7 @@ found AS (
           WHERE p.job = h.job AND p.process_group = h.process_group) AS description
   FROM hanging AS h LEFT JOIN absent AS a USING (job, process_group, seq)
   -- Where a rank is missing, those that wait for one that waits say nothing new.
-  WHERE (h.seconds > 4 * {patience} OR NOT EXISTS (
-           SELECT 1 FROM missing AS m WHERE m.job = h.job AND m.works AND NOT m.waits AND m.state <> 'ended'))
-    AND (a.ranks IS NOT NULL OR NOT EXISTS (SELECT 1 FROM absent AS b WHERE b.job = h.job))
+  WHERE (a.ranks IS NOT NULL OR NOT EXISTS (SELECT 1 FROM absent AS b WHERE b.job = h.job))
 )
 SELECT coalesce(guilty_ranks, ranks) AS ranks, coalesce(guilty_pids, pids) AS pids,
        coalesce(guilty_host, host) AS host, since_ns, 'error' AS severity,
