@@ -298,7 +298,8 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
           daemon, *asked, std::move(ranks), std::move(first_look), first_ns, ExplainedJobs(findings));
       // What torch has recorded meanwhile tells more.
       const auto rule = std::ranges::find(rules, "collective_hang", &Rule::name);
-      const Deadline patience = Deadline::AfterMs(static_cast<std::int64_t>(1000 * asked->patience_s) + kRecordedMs);
+      const Deadline patience =
+          Deadline::AfterMs(static_cast<std::int64_t>(1000 * asked->patience_s) + kRecordedMs);
       while (!stuck.empty() && rule != rules.end()) {
         const Result<Json> answer = co_await AskRule(daemon, *asked, *rule);
         if (answer.ok()) AddFindings(*rule, *answer, *asked, findings);

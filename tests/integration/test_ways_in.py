@@ -75,7 +75,7 @@ def test_probing_run_does_not_probe_what_the_program_starts(probing: Cli) -> Non
 def test_a_program_that_ends_while_the_probe_waits_for_an_import_ends_as_ever(
     tmp_path: Path, python: str
 ) -> None:
-    """One short program in a hundred crashed at its end: a thread of the probe waited for the interpreter's lock
+    """One short program in a hundred crashed at its end: a thread of the probe waited for the lock
     of imports while the interpreter was taken apart."""
     slow = tmp_path / "slow_locks.so"
     source = harness.TARGETS / "library_slow_locks.c"

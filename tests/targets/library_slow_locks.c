@@ -1,5 +1,6 @@
-// Makes threads slow to notice that a lock of the interpreter is free, as on a machine that is overloaded: all but
-// the main thread look every 30 ms. A lock that is destroyed while a thread waits for it ends the process with 99.
+// Makes threads slow to notice that a lock of the interpreter is free, as on a machine that is overloaded:
+// all but the main thread look every 30 ms. A lock that is destroyed while a thread waits for it ends the
+// process with 99.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <semaphore.h>
