@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -201,23 +202,18 @@ Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& lib
 }
 
 // A name under which no library was loaded yet: for one that it knows, the loader takes what is there
-// already. A probe that had to stay mapped after its eject is still known by the path of its descriptor. The
-// many slashes make it longer than the name that takes its place (LoaderCall::name).
-std::string UnusedPath(std::uint64_t fd, std::size_t copies) {
-  constexpr std::size_t kMostCopies = 8;  // then names repeat
-  const std::string path = "/proc/self/fd";
-  const std::size_t slashes = kMemfdPath.size() - path.size() + copies % kMostCopies;
-  return path + std::string(slashes, '/') + std::to_string(fd);
-}
-
-std::size_t CountCopies(const process::Maps& maps) {
-  const auto objects = maps.Objects();
-  return static_cast<std::size_t>(std::count_if(
-      objects.begin(), objects.end(), [&](const auto& object) { return object.path == kMemfdPath; }));
+// already. A probe that had to stay mapped after its eject is still known by the path of its descriptor, so
+// the number of the memory file is written into the path, in segments that lead nowhere ("/" or "/."). They
+// also make it longer than the name that takes its place (LoaderCall::name).
+std::string UnusedPath(std::uint64_t fd, std::uint64_t inode) {
+  constexpr unsigned kBits = 19;  // what LoaderCall::path has room for
+  std::string path = "/proc/self/fd";
+  for (unsigned bit = 0; bit < kBits; ++bit) path += (inode >> bit & 1) != 0 ? "/." : "/";
+  return path + "/" + std::to_string(fd);
 }
 
 LoaderCall MakeCall(const Helper& helper, const EntryPoints& points, std::uint64_t fd, std::uint64_t stub,
-                    std::size_t copies) {
+                    std::uint64_t inode) {
   LoaderCall call;
   call.dlopen = points.dlopen.address;
   call.dlerror = points.dlerror.address;
@@ -227,7 +223,7 @@ LoaderCall MakeCall(const Helper& helper, const EntryPoints& points, std::uint64
   call.fd = fd;
   call.helper_thread = static_cast<std::uint64_t>(helper.tid());
   call.pid_namespace = OwnPidNamespace();
-  std::snprintf(call.path, sizeof(call.path), "%s", UnusedPath(fd, copies).c_str());
+  std::snprintf(call.path, sizeof(call.path), "%s", UnusedPath(fd, inode).c_str());
   std::snprintf(call.name, sizeof(call.name), "%s", std::string(kMemfdPath).c_str());
   return call;
 }
@@ -250,7 +246,7 @@ Result<std::uint64_t> MapStub(Helper& helper, std::uint64_t fd, const Parcel& pa
 }
 
 Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, const Parcel& parcel,
-                         const std::string& library_path, std::size_t copies, const Deadline& deadline) {
+                         const std::string& library_path, const Deadline& deadline) {
   RemoveLeftovers(pid, [&](std::uint64_t number, std::array<std::uint64_t, 6> arguments) {
     return helper.Syscall(number, arguments, deadline);
   });
@@ -262,11 +258,12 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   };
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
   const ScopedFd memfd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!memfd.valid()) return close_remote(ErrnoError("open " + path));
+  struct stat file{};
+  if (!memfd.valid() || fstat(memfd.get(), &file) != 0) return close_remote(ErrnoError("open " + path));
   if (auto written = WriteAll(memfd.get(), parcel.bytes); !written.ok()) return close_remote(written.error());
   auto stub = MapStub(helper, fd, parcel, deadline);
   if (!stub.ok()) return close_remote(stub.error());
-  const LoaderCall call = MakeCall(helper, points, fd, *stub, copies);
+  const LoaderCall call = MakeCall(helper, points, fd, *stub, file.st_ino);
   const auto mailbox_at = static_cast<off_t>(parcel.mailbox_offset);
   if (pwrite(memfd.get(), &call, sizeof(call), mailbox_at) != static_cast<ssize_t>(sizeof(call))) {
     const Error error = ErrnoError("write the library's call");
@@ -294,8 +291,7 @@ Result<Report> Enter(const Options& options) {
   ASSIGN_OR_RETURN(const pid_t helper_tid,
                    FindHelper(options.pid, threads_before, sleep_us, borrowed, points, deadline));
   ASSIGN_OR_RETURN(Helper helper, Helper::Attach(options.pid, helper_tid, points, deadline));
-  RETURN_IF_ERROR(
-      LoadLibrary(options.pid, helper, points, parcel, options.library_path, CountCopies(maps), deadline));
+  RETURN_IF_ERROR(LoadLibrary(options.pid, helper, points, parcel, options.library_path, deadline));
 
   Report report;
   report.held_thread = borrowed.thread;

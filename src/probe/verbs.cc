@@ -10,8 +10,10 @@
 #include "probe/recording.h"
 #include "probing/probing.h"
 #include "pyapi/debugger_lease.h"
+#include "pyapi/functions.h"
 #include "pyapi/job_place.h"
 #include "pyapi/overhead.h"
+#include "pyapi/python_api.h"
 #include "pyapi/recorder.h"
 
 namespace probing::probe {
@@ -97,10 +99,13 @@ Message Control::Leave(std::uint32_t id) {
   end_ = left == kNothing ? End::kReleased : End::kFunctions;
   if (left == kFunction) {
     pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
-    answer.Set(
-        "note",
-        "the program has functions of Probing's in use, which do nothing any more; the library is unmapped "
-        "when the last of them is gone");
+    // Without a GIL nothing tells when the last thread has left a function.
+    const pyapi::PythonApi* python = pyapi::FindPython();
+    const bool for_good = pyapi::NativeCodeHasTables() || (python != nullptr && !python->HasGil());
+    answer.Set("note",
+               std::string("the program has functions of Probing's in use, which do nothing any more; ") +
+                   (for_good ? "the library stays mapped"
+                             : "the library is unmapped when the last of them is gone"));
   } else if (ThisOrigin() != Origin::kInjected) {
     answer.Set("note", "the library was loaded with the program and stays mapped; it does nothing any more");
   }

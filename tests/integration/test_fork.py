@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import harness
+import pytest
 from harness import Cli, Target, wait_until
 
 StartTarget = Callable[..., Target]
@@ -45,6 +46,9 @@ while True:
 """
 
 
+@pytest.mark.load_dependent(
+    "the probe's thread has 5 ms to make way for a fork, also where others have the cores"
+)
 def test_python_does_not_warn_about_our_thread_when_the_job_forks(
     probing: Cli, python: str, tmp_path: Path
 ) -> None:
