@@ -1,6 +1,9 @@
 // probing memory: what the processes of a job take, now and since they are watched; what leaks.
+#include <cstdio>
+
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
 
@@ -30,9 +33,23 @@ SELECT type, shape, dtype, count, grown, round(bytes / 1048576, 2) AS mb,
        coalesce(steps, (SELECT nullif(count(*), 0) FROM python.torch_steps WHERE timestamp >= since)) AS steps
 FROM python.leaks)";
 
-Result<std::string> FindLeaks(const Invocation& invocation, const std::string& format) {
+// Leaks are counted by the probe: without one every answer would be empty.
+Result<void> RequireProbe(const Invocation& invocation) {
+  if (!invocation.target) return {};  // another host's probingd says so itself
+  ASSIGN_OR_RETURN(const std::string answer,
+                   Query({.target = invocation.target,
+                          .sql = "SELECT count(*) FROM probing.targets WHERE state <> 'ended'",
+                          .format = "csv"}));
+  if (answer.find("\n0") == std::string::npos) return {};
+  const std::string pid = std::to_string(*invocation.target);
+  return Error{Code::kNotFound, "process " + pid + " has no probe, which counts objects",
+               "run `probing -t " + pid + " inject` first"};
+}
+
+// Returns JSON, and in `seconds` how long objects were counted.
+Result<std::string> FindLeaks(const Invocation& invocation, double& seconds) {
   constexpr double kDefaultSeconds = 4;
-  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  ASSIGN_OR_RETURN(seconds, invocation.GetNumber("--duration", kDefaultSeconds));
   const auto pause_us = static_cast<std::int64_t>(seconds * 1e6 / (kCounts - 1));
   for (int i = 1; i < kCounts; ++i) {
     ASSIGN_OR_RETURN(const std::string answer,
@@ -42,7 +59,52 @@ Result<std::string> FindLeaks(const Invocation& invocation, const std::string& f
     if (known && !invocation.Has("--duration")) break;
     SleepUs(pause_us);
   }
-  return Query({.target = invocation.target, .sql = kLeaksSql, .format = format});
+  return Query({.target = invocation.target, .sql = kLeaksSql, .format = "json"});
+}
+
+std::string Number(const Json& row, const char* name, const char* format) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, row[name].is_number() ? row[name].get<double>() : 0.0);
+  return text;
+}
+
+std::string Text(const Json& row, const char* name) {
+  return row[name].is_string() ? row[name].get<std::string>() : "";
+}
+
+// A leak in two lines, what grows and what holds it: a table of these columns fits no terminal.
+std::string DescribeLeak(const Json& row) {
+  std::string what = Text(row, "type");
+  for (const char* name : {"shape", "dtype"})
+    if (!Text(row, name).empty()) what += " " + Text(row, name);
+  std::string text = Painted(what, Colour::kRed) + ": " + Number(row, "count", "%.0f") + ", " +
+                     Number(row, "grown", "%.0f") + " more in " + Number(row, "seconds", "%.1f") + " s";
+  if (row["steps"].is_number()) text += " (" + Number(row, "steps", "%.0f") + " steps)";
+  text += ", +" + Number(row, "grown_mb", "%.2f") + " MB of " + Number(row, "mb", "%.2f");
+  if (!Text(row, "made_by").empty()) text += ", made by " + Text(row, "made_by");
+  if (!Text(row, "module").empty()) text += ", module " + Text(row, "module");
+  text += "\n";
+  return Text(row, "holder").empty() ? text : text + "  held by " + Text(row, "holder") + "\n";
+}
+
+Result<int> PrintLeaks(const Invocation& invocation) {
+  RETURN_IF_ERROR(RequireProbe(invocation));
+  double seconds = 0;
+  ASSIGN_OR_RETURN(const std::string answer, FindLeaks(invocation, seconds));
+  if (invocation.Has("--json")) {
+    Print(answer);
+    return 0;
+  }
+  const Json rows = Json::parse(answer, nullptr, false);
+  if (!rows.is_array()) return Error{Code::kFailed, "cannot read what probingd answered"};
+  for (const Json& row : rows) Print(DescribeLeak(row));
+  if (rows.empty()) {
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "nothing grew steadily in %.1f s; a slow leak needs longer: --duration 60\n", seconds);
+    Print(text);
+  }
+  return 0;
 }
 
 Result<int> Run(const Invocation& invocation) {
@@ -56,16 +118,14 @@ Result<int> Run(const Invocation& invocation) {
   if (!invocation.target.has_value() && !invocation.endpoint.has_value()) {
     return Error{Code::kUsage, "--leaks looks into one process", "name it: probing -t PID memory --leaks"};
   }
-  ASSIGN_OR_RETURN(const std::string answer, FindLeaks(invocation, format));
-  Print(answer);
-  return 0;
+  return PrintLeaks(invocation);
 }
 
 }  // namespace
 
 Command MemoryCommand() {
   return {.name = "memory",
-          .summary = "What the processes of a target take, how that grew, what leaks",
+          .summary = "Show the memory of a target's processes, its growth, and leaks",
           .example = "probing -t 1234 memory --leaks",
           .target = TargetUse::kOptional,
           .all_is_fine = true,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -24,6 +25,24 @@ def test_a_job_that_keeps_nothing_has_no_leaks(probing: Cli, target: StartTarget
     job = target("busy", LD_PRELOAD=str(probing.bin / "libprobing.so"))
     assert probing("-t", job.pid, "memory", "--leaks", "-d", "0.5", "--json").expect(0).json == []
     job.expect_unharmed()
+
+
+def test_leaks_are_printed_as_sentences_that_fit_a_terminal(probing: Cli, target: StartTarget) -> None:
+    job = target("leaks", LD_PRELOAD=str(probing.bin / "libprobing.so"))
+    answer = probing("-t", job.pid, "memory", "--leaks", "-d", "1").expect(0)
+    assert re.search(
+        r"^__main__\.Record: \d+, \d+ more in [\d.]+ s, .*\n  held by \S", answer.stdout, re.MULTILINE
+    ), answer
+    assert "│" not in answer.stdout
+
+
+def test_no_leak_is_said_and_so_is_that_there_is_no_probe(probing: Cli, target: StartTarget) -> None:
+    job = target("busy", LD_PRELOAD=str(probing.bin / "libprobing.so"))
+    answer = probing("-t", job.pid, "memory", "--leaks", "-d", "0.5").expect(0)
+    assert answer.stdout == "nothing grew steadily in 0.5 s; a slow leak needs longer: --duration 60\n"
+    other = target("busy")
+    answer = probing("-t", other.pid, "memory", "--leaks").expect(4)
+    assert answer.stderr.count("has no probe") == 1 and f"probing -t {other.pid} inject" in answer.stderr
 
 
 def test_looking_at_all_objects_harms_no_tuple_that_is_being_made(
