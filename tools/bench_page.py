@@ -200,6 +200,15 @@ def diagnose(content: Content) -> list[Block]:
     ]
 
 
+def truth(content: Content) -> list[Block]:
+    header = ["Python", "program", "samples/s", "runs within the 99 % interval"]
+    rows = [
+        [row["python"], row["kind"], str(row["hz"]), f"{row['right']} of {row['runs']}"]
+        for row in content["rows"]
+    ]
+    return [Table(header, rows)]
+
+
 @dataclass(frozen=True)
 class Section:
     title: str
@@ -211,6 +220,7 @@ class Section:
 SECTIONS = {
     "inject": Section("Entering, held, memory, stacks", "bench/inject.py", entering),
     "sampling": Section("Sampling", "bench/sampling.py", sampling),
+    "truth": Section("Shares of profiles", "bench/truth.py", truth),
     "torch_steps": Section("Tracing PyTorch", "bench/torch_steps.py", torch),
     "query": Section("Queries", "bench/query.py", query),
     "server": Section("Answers over HTTP", "bench/server.py", server),
