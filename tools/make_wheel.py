@@ -34,7 +34,7 @@ METADATA = """\
 Metadata-Version: 2.1
 Name: probing
 Version: {version}
-Summary: Looks into running AI jobs which nobody prepared for it
+Summary: Attach to a running Python or PyTorch job and see why it hangs, slows down or leaks
 License: Apache-2.0
 Keywords: profiler,debugger,pytorch,training,observability
 Classifier: Environment :: Console

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks into a pod that nobody prepared: ephemeral.sh POD CONTAINER [PROBING ARGUMENTS…]
+# Attaches to processes of a running pod: ephemeral.sh POD CONTAINER [PROBING ARGUMENTS…]
 #
 #   ephemeral.sh training-0 train -t 1 backtrace
 #

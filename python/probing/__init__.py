@@ -1,4 +1,4 @@
-"""Probing: looks into running AI jobs which nobody prepared for it.
+"""Probing: attach to a running Python or PyTorch job and see why it hangs, slows down or leaks.
 
 ``import probing`` starts the probe in this process (a thread, a unix socket; nothing is printed
 and nothing is changed in your program). ``PROBING_DISABLE=1`` keeps it out; then, and wherever the

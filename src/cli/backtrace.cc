@@ -133,7 +133,7 @@ Command BacktraceCommand() {
   return {
       .name = "backtrace",
       .alias = "bt",
-      .summary = "Where every Python thread is, without injecting or stopping anything",
+      .summary = "Show where every Python thread is, without injecting or stopping anything",
       .example = "probing -t 12345 backtrace",
       .target = TargetUse::kRequired,
       .arguments = Arguments::kNone,

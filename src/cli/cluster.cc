@@ -137,7 +137,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command ClusterCommand() {
   return {.name = "cluster",
-          .summary = "Look at all ranks at once: stacks put together, hosts",
+          .summary = "Show all ranks at once: grouped stacks, hosts",
           .example = "probing cluster backtrace",
           .target = TargetUse::kOptional,
           .all_is_fine = true,

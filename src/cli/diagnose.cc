@@ -134,7 +134,7 @@ Result<int> Run(const Invocation& invocation) {
 Command DiagnoseCommand() {
   return {
       .name = "diagnose",
-      .summary = "Say what is wrong with a job, which rank, and what to do next",
+      .summary = "Name what is wrong with a job: which rank, which line, what to do next",
       .example = "probing diagnose --watch",
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,

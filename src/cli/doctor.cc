@@ -40,7 +40,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command DoctorCommand() {
   return {.name = "doctor",
-          .summary = "Check what would stop an attach, to one process or on this host",
+          .summary = "Check what would prevent an attach, to a process or on this host",
           .example = "probing doctor 1234",
           .target = TargetUse::kOptional,
           .only_here = true,

@@ -38,7 +38,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command EvalCommand() {
   return {.name = "eval",
-          .summary = "Run Python code in a target and print what comes of it",
+          .summary = "Run Python code in a target and print its output and value",
           .example = "probing -t 1234 eval 'import threading; threading.active_count()'",
           .target = TargetUse::kRequired,
           .arguments = Arguments::kOne,

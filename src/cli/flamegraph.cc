@@ -30,7 +30,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command FlamegraphCommand() {
   return {.name = "flamegraph",
-          .summary = "Record for a while and draw where the time went",
+          .summary = "Record stacks and draw a flame graph (SVG, HTML)",
           .example = "probing -t 1234 flamegraph -d 30 -o train.svg",
           .target = TargetUse::kRequired,
           .options = RecordingOptions(

@@ -122,7 +122,7 @@ Result<int> Run(const Invocation& invocation) {
 Command ListCommand() {
   return {.name = "list",
           .alias = "ls",
-          .summary = "Show all probed processes of this host",
+          .summary = "List the probed processes of this host",
           .example = "probing list --json",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,

@@ -53,7 +53,7 @@ Result<int> Run(const Invocation&) {
 
 Command McpCommand() {
   return {.name = "mcp",
-          .summary = "Answer an AI agent on stdin and stdout (Model Context Protocol)",
+          .summary = "Serve an AI agent on stdin and stdout (Model Context Protocol)",
           .example = "claude mcp add probing -- probing mcp",
           .target = TargetUse::kOptional,
           .all_is_fine = true,

@@ -209,7 +209,8 @@ Result<Parsed> ParseCommandLine(std::vector<std::string> words) {
   const Command* command = at < words.size() ? FindCommand(words[at]) : nullptr;
   if (at < words.size() && command == nullptr) return UnknownCommand(words[at]);
 
-  CLI::App app("Looks into running Python processes which nobody prepared for it.", "probing");
+  CLI::App app("Attach to a running Python or PyTorch job and see why it hangs, slows down or leaks.",
+               "probing");
   app.footer(kFooter);
   app.require_subcommand(0, 1);
   Slots slots;

@@ -78,7 +78,7 @@ Result<int> Run(const Invocation& invocation) {
 Command QueryCommand() {
   return {
       .name = "query",
-      .summary = "Ask in SQL what was recorded, or what is going on now",
+      .summary = "Query in SQL what was recorded and what goes on now",
       .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
       .target = TargetUse::kOptional,
       .target_may_have_ended = true,

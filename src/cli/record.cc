@@ -51,7 +51,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command RecordCommand() {
   return {.name = "record",
-          .summary = "Record for a while, for speedscope, pprof, Perfetto and others",
+          .summary = "Record stacks to a profile for speedscope, pprof, Perfetto and others",
           .example = "probing -t 1234 record -d 30 -f chrome -o train.json",
           .target = TargetUse::kRequired,
           .options = RecordingOptions(

@@ -147,7 +147,7 @@ Result<int> Run(const Invocation& invocation) { return Repl(invocation).Run(); }
 
 Command ReplCommand() {
   return {.name = "repl",
-          .summary = "Python's prompt inside of a running process",
+          .summary = "Open Python's prompt inside a running process",
           .example = "probing -t 1234 repl",
           .target = TargetUse::kRequired,
           .options = {{"--session", "NAME", "keep the variables under this name, or come back to them"},

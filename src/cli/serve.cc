@@ -48,11 +48,11 @@ Result<int> Run(const Invocation& invocation) {
 
 Command ServeCommand() {
   return {.name = "serve",
-          .summary = "Serve the web page, HTTP and text for nc on an address",
+          .summary = "Serve the web page, the HTTP API and text for nc on an address",
           .example = "probing serve --listen 127.0.0.1:3344",
           .options = {{"--listen", "ADDRESS", "HOST:PORT or PORT (127.0.0.1:3344)"},
                       {"--background", "", "go on serving when this command has ended"},
-                      {"--close", "", "serve it no more"},
+                      {"--close", "", "stop serving the address"},
                       {"--json", "", "print JSON"}},
           .run = Run};
 }

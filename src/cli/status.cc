@@ -70,7 +70,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command StatusCommand() {
   return {.name = "status",
-          .summary = "Say how a target and its probe are; without a target, how probingd is",
+          .summary = "Show the state of a target and its probe; without a target, of probingd",
           .example = "probing -t 1234 status",
           .target = TargetUse::kOptional,
           .options = {{"--json", "", "print JSON"}},

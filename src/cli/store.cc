@@ -38,17 +38,16 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command StoreCommand() {
-  return {
-      .name = "store",
-      .summary = "Show what is sent to the store of many hosts (probing.store), or how its tables are made",
-      .example = "probing store ddl --cluster fleet | clickhouse-client -mn",
-      .arguments = Arguments::kOne,
-      .options = {{"WORD", "", "ddl prints the statements that make the tables"},
-                  {"--database", "NAME", "with ddl: the database they are in (probing)"},
-                  {"--cluster", "NAME", "with ddl: tables of a cluster, each server having a part"},
-                  {"--replicated", "", "with ddl: each part has copies"},
-                  {"--json", "", "print JSON"}},
-      .run = Run};
+  return {.name = "store",
+          .summary = "Show what is sent to the central store (probing.store), and its table definitions",
+          .example = "probing store ddl --cluster fleet | clickhouse-client -mn",
+          .arguments = Arguments::kOne,
+          .options = {{"WORD", "", "ddl prints the statements that make the tables"},
+                      {"--database", "NAME", "with ddl: the database they are in (probing)"},
+                      {"--cluster", "NAME", "with ddl: tables of a cluster, each server having a part"},
+                      {"--replicated", "", "with ddl: each part has copies"},
+                      {"--json", "", "print JSON"}},
+          .run = Run};
 }
 
 }  // namespace probing::cli

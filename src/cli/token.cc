@@ -26,7 +26,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command TokenCommand() {
   return {.name = "token",
-          .summary = "Show the token that lets others in: PROBING_TOKEN=… probing -t host:port …",
+          .summary = "Show the access token: PROBING_TOKEN=… probing -t host:port …",
           .example = "probing token --rights read",
           .options = {{"--rights", "RIGHTS", "what it allows: read, profile or eval (eval)"},
                       {"--json", "", "print all as JSON"}},

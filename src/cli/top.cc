@@ -192,7 +192,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command TopCommand() {
   return {.name = "top",
-          .summary = "Which functions the time goes to, live",
+          .summary = "Show live which functions take the time",
           .example = "probing -t 1234 top",
           .target = TargetUse::kRequired,
           .options = {{"-r,--rate", "HZ", "samples per second (100, at most 1000)"},

@@ -57,7 +57,7 @@ Result<int> Run(const Invocation& invocation) {
 
 Command WhyCommand() {
   return {.name = "why",
-          .summary = "What a process waits for, from process to process, to the one that could go on",
+          .summary = "Follow what a process waits for, from process to process, to the cause",
           .example = "probing why 12345\n  probing -t job why\n  probing why",
           .target = TargetUse::kOptional,
           .target_may_be_job = true,

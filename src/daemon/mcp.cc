@@ -34,12 +34,13 @@ Json Initialize(const Json& parameters) {
   for (const std::string_view known : kProtocols) {
     if (wanted == known) version = std::string(known);
   }
-  return {{"protocolVersion", version},
-          {"capabilities", {{"tools", Json::object()}}},
-          {"serverInfo", {{"name", "probing"}, {"version", PROBING_VERSION}}},
-          {"instructions",
-           "Looks into running Python and PyTorch processes. Start with `targets`; `tables` says what can be "
-           "asked with `query` (DuckDB's SQL)."}};
+  return {
+      {"protocolVersion", version},
+      {"capabilities", {{"tools", Json::object()}}},
+      {"serverInfo", {{"name", "probing"}, {"version", PROBING_VERSION}}},
+      {"instructions",
+       "Attaches to running Python and PyTorch processes. Start with `targets`; `tables` says what can be "
+       "asked with `query` (DuckDB's SQL)."}};
 }
 
 asio::awaitable<Json> Call(Daemon& daemon, const Request& request, const Json& id, const Json& parameters) {
