@@ -20,7 +20,8 @@ help: ## This menu
 	  print "  " name " " $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## A training job is started, entered, looked into and left again
+demo: build ## Three jobs in trouble (a hang, a slow one, a leak), each found while it runs
+	@tools/install_deps.sh torch
 	@tools/demo.sh
 
 .PHONY: test

@@ -13,13 +13,22 @@ from pathlib import Path
 
 import harness
 import pytest
-from harness import Cli, Target, wait_until
+from harness import Target, wait_until
 
 StartTarget = Callable[..., Target]
 PAGES = ["README.md", "README.cn.md"]
 BLOCK_LINE = re.compile(r"^    (?:\$ )?(\S.*?)(?:\s{2,}#.*)?$", re.MULTILINE)
 # What other tests run, and which: pip in fresh environments, and all of this.
-ELSEWHERE = {"pip install dist/probing-*.whl": "test_wheel.py", "make test": "test_readme.py"}
+ELSEWHERE = {
+    "pip install dist/probing-*.whl": "test_wheel.py",
+    "make test": "test_readme.py",
+    "make demo": "test_readme.py",
+}
+TORCH = harness.ROOT / "build/torch-venv/bin/python"
+needs_torch = pytest.mark.skipif(
+    not TORCH.exists(), reason="needs torch in build/torch-venv (tools/install_deps.sh torch)"
+)
+DEMO = ["make demo", "build/torch-venv/bin/python examples/hang.py &", "build/release/bin/probing diagnose"]
 
 
 def commands_of(page: str) -> list[str]:
@@ -54,14 +63,35 @@ def test_commands_of_the_readme_work_in_their_order(page: str, target: StartTarg
     for command in commands:
         if command in ELSEWHERE:
             assert (Path(__file__).parent / ELSEWHERE[command]).exists()
-        elif command == "make demo":
-            done = run("make -n demo && tools/demo.sh < /dev/null", PYTHON=sys.executable)
-            assert done.returncode == 0 and "the job runs on" in done.stdout, done
-        else:
+        elif command not in DEMO:
             assert command.startswith("probing "), f"who runs {command!r}?"
             done = run(command.replace("4711", str(job.pid)))
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     job.expect_progress()
+
+
+@needs_torch
+@pytest.mark.slow(240)
+@pytest.mark.parametrize("page", PAGES)
+def test_three_commands_of_the_readme_name_the_cause_of_the_hang(page: str) -> None:
+    commands = commands_of(page)
+    first = commands.index(DEMO[1])
+    assert commands[first - 1 : first + 2] == DEMO
+    demo = run("make -n demo && tools/demo.sh < /dev/null", timeout=200)
+    assert demo.returncode == 0, demo
+    for what in ("collective_hang rank 1", "look_at_bad_batch (hang.py:27)", "(20, Linear(", "layers.3"):
+        assert what in demo.stdout, (what, demo.stdout)
+    assert re.search(r"Tensor .* history of a Trainer|Tensor .* 'history'", demo.stdout), demo.stdout
+
+    # Asked too early, it says so with an exit code, and is asked again, as a person would.
+    asked = f"{DEMO[2]} | tee /dev/stderr | grep -q 'collective_hang rank 1'"
+    done = run(f"{DEMO[1]} trap 'kill $!' EXIT; until {asked}; do sleep 1; done", timeout=120)
+    assert done.returncode == 0 and "look_at_bad_batch (hang.py:27)" in done.stderr, done
+    shown = re.search(r"```text\n(collective_hang .*?)```", (harness.ROOT / page).read_text(), re.DOTALL)
+    assert shown, "what is printed stands in the README"
+    words = [word for word in shown[1].split() if not re.fullmatch(r"[\d.]+|for|\(.*", word)]
+    missing = [word for word in words if word not in done.stderr]
+    assert not missing, (missing, done.stderr)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -98,8 +128,9 @@ def test_ways_in_of_the_readme_lead_in(page: str, target: StartTarget, tmp_path:
     assert seen >= 6
 
 
-def test_the_quick_start_works_line_by_line() -> None:
-    page = (harness.ROOT / "docs/quick_start.md").read_text()
+@pytest.mark.parametrize("name", ["quick_start.md", "quick_start.cn.md"])
+def test_the_quick_start_works_line_by_line(name: str) -> None:
+    page = (harness.ROOT / "docs" / name).read_text()
     lines = [line for line in BLOCK_LINE.findall(page) if line not in ELSEWHERE]
     assert lines[0] == "python3 examples/demo_train.py &"
     script = [
@@ -115,18 +146,24 @@ def test_the_quick_start_works_line_by_line() -> None:
     assert ("train" in done.stdout and "│" in done.stdout) or "func" in done.stdout
 
 
-def test_the_recording_is_made_from_what_commands_print(probing: Cli, tmp_path: Path) -> None:
+@needs_torch
+@pytest.mark.slow(180)
+def test_the_recording_is_made_from_what_commands_print(tmp_path: Path) -> None:
     tool = [sys.executable, str(harness.ROOT / "tools/record_terminal.py"), str(tmp_path / "t.svg")]
     done = subprocess.run(
         tool, env=harness.clean_environment(PROBING_BIN=str(harness.BIN)), capture_output=True
     )
     assert done.returncode == 0, done
-    texts = [
-        "".join(node.itertext())
-        for node in ElementTree.parse(tmp_path / "t.svg").iter()
-        if "text" in node.tag
-    ]
-    assert sum(text.startswith("$ probing") for text in texts) == 5
-    assert any("PlainNetwork" in text or "TorchNetwork" in text for text in texts)
-    committed = (harness.ROOT / "docs/images/terminal.svg").read_text()
-    assert committed.count("$ probing") == 5, "`tools/record_terminal.py` draws it anew"
+
+    def lines(path: Path) -> list[str]:
+        return ["".join(node.itertext()) for node in ElementTree.parse(path).iter() if "text" in node.tag]
+
+    def commands(path: Path) -> list[str]:
+        return [re.sub(r"\d+", "N", line) for line in lines(path) if line.startswith("$ ")]
+
+    recorded = tmp_path / "t.svg"
+    text = "\n".join(lines(recorded))
+    assert "collective_hang rank 1" in text and "Linear(in_features" in text and "held by" in text, text
+    committed = harness.ROOT / "docs/images/terminal.svg"
+    assert commands(committed) == commands(recorded), "`tools/record_terminal.py` draws it anew"
+    assert len(commands(committed)) == 7
