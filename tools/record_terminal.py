@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(os.environ.get("PROBING_BIN", ROOT / "build/release/bin"))
 PYTHON = ROOT / "build/torch-venv/bin/python"
 OUTPUT = ROOT / "docs/images/terminal.svg"
-# An example, the function that shows that its trouble has begun, and what is asked of it then. $PID is the process
-# that is in that function.
+# An example, the function that shows that its trouble has begun, and what is asked of it then. $PID is the
+# process that is in that function.
 TOUR = [
     (
         "examples/hang.py",
