@@ -1,5 +1,5 @@
 """Two ranks train one model with DistributedDataParallel, four small batches for each step of the
-optimizer, and somebody forgot `no_sync()`: gradients are exchanged four times as often as needed.
+optimizer, and its author forgot `no_sync()`: gradients are exchanged four times as often as needed.
 
     PROBING_TORCH_PROFILING=on PROBING=1 python examples/ddp.py
 

@@ -23,7 +23,7 @@ BAD_STEP = 20
 
 
 def look_at_bad_batch():
-    """Waits for somebody who never comes."""
+    """Waits for an event that is never set."""
     threading.Event().wait()
 
 

@@ -1,4 +1,4 @@
-"""A small transformer learns to repeat what it reads, and somebody has written one of its layers badly.
+"""A small transformer learns to repeat what it reads, and one of its layers is written badly.
 
     PROBING=1 python examples/transformer.py
 

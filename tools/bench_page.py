@@ -206,7 +206,11 @@ def truth(content: Content) -> list[Block]:
         [row["python"], row["kind"], str(row["hz"]), f"{row['right']} of {row['runs']}"]
         for row in content["rows"]
     ]
-    return [Table(header, rows)]
+    off = [
+        Bar(f"probing: Python {row['python']}, {row['kind']}, {row['hz']} Hz", abs(100 * row["mean_off"]))
+        for row in sorted(content["rows"], key=lambda row: -abs(row["mean_off"]))[:12]
+    ]
+    return [Plot("mean error of a share, the largest", off, "%", 1), Table(header, rows)]
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ struct probing_table;
 
 /* The table `name` ("loader.batches"), which gets a column `timestamp` before these. The same again for the
  * same name and columns. NULL when that cannot be: a name without a schema, one of Probing's own, other
- * columns than before. Stays valid for ever: rows go nowhere while nobody records. Code that holds one keeps
+ * columns than before. Stays valid for ever: rows go nowhere while nothing records. Code that holds one keeps
  * the library mapped after an eject. */
 PROBING_EXPORT struct probing_table* probing_open_table(const char* name,
                                                         const struct probing_column* columns, int count);

@@ -32,6 +32,8 @@ RESULTS: dict[str, dict[str, object]] = {
         "options": {"threads": 150, "rate": 100},
         "rows": [{"tool": "probing record", "sampler_cpu_percent": 4.6, "slower_percent": -2.0}],
     },
+    "truth": MACHINE
+    | {"rows": [{"python": "3.8.18", "kind": "calls", "hz": 100, "runs": 100, "right": 99, "mean_off": 0.0}]},
     "start_hook-1": MACHINE
     | {
         "runs": 3,
@@ -125,7 +127,7 @@ def test_every_kind_of_result_is_shown(results: Path) -> None:
         "2 of 3",
     ):
         assert text in page
-    assert "| 2 of 3" in page
+    assert "| 2 of 3" in page and "| 99 of 100" in page
     assert page.count("Machine: ") == len(bench_page.SECTIONS)
 
 
@@ -144,7 +146,7 @@ def test_every_script_that_writes_results_has_a_section() -> None:
     makefile = (bench_page.ROOT / "Makefile").read_text()
     named = re.search(r"^BENCHES := (.*)", makefile, re.MULTILINE)
     assert named is not None
-    assert {f"bench/{name}.py" for name in [*named[1].split(), "torch_steps", "diagnose"]} == writers
+    assert {f"bench/{name}.py" for name in [*named[1].split(), "torch_steps", "diagnose", "truth"]} == writers
 
 
 def test_the_newest_result_counts(results: Path) -> None:
