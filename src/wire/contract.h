@@ -1,14 +1,18 @@
 // The HTTP contract of probingd, shared by its server and its clients.
 //
+//   GET  ready                             {status, targets}: queries are answered
+//   GET  openapi.json                      this, for programs
 //   GET  health                            {status, version, pid}
 //   GET  targets                           {targets: [{pid, user, state, python, how, version, started_ns,
 //                                          command}]}
 //   GET  status?target=PID                 {pid, …, probe: {…}}; without target: probingd's own
-//   POST eval {target, code, timeout?, gil_timeout?, op?, session?, thread?, frame?,
-//        whole?, arguments?}
+//   POST eval {target, code, timeout?, gil_timeout?, op?, session?, thread?, frame?, at?,
+//        whole?, arguments?, confirmed?, ipython?}
 //                                          {outcome, stdout, stderr, value?, traceback?, exception?, note?,
-//                                          duration_us}; op is eval (default), line (typed at a prompt),
-//                                          complete, close, script, log or debug: docs/guides/repl.md
+//                                          duration_us?, gil_wait_us?, gil?, gil_holder?: {tid, name, stack},
+//                                          running?: {tid, for_ms, stack}}; op is eval (default), line (typed
+//                                          at a prompt), complete, close, script, log or debug:
+//                                          docs/guides/repl.md
 //   POST interrupt {target, session}       {}; the session's evaluation ends, and is answered where it was
 //                                          asked for
 //   POST debugger {target}                 {stops}: a debugger is still there
@@ -35,6 +39,8 @@
 //   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
 //                                          svg (default), html, speedscope, collapsed, pprof, chrome; show is
 //                                          active, all or gil
+//   GET  diagnose                          {findings, rules}: diagnosis.h
+//   GET  store/ddl?…                       the statements that make our tables in a ClickHouse
 //   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns
 //   GET  events?interval=S&target=PID&…    server-sent events: `targets` when they change; with sql=…,
 //                                          `rows`; with queries={name: sql}, `results` of those that changed
@@ -47,9 +53,9 @@
 //                                          other hosts' probingd; `from` is where the one that asks answers
 //   POST shutdown                          {}
 //
-// All under /api/v1/; /metrics and /mcp beside it. docs/reference/http.md has the rest. Every failure is
-// {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version as
-// kVersionHeader; another version than the daemon's is answered with kVersionMismatch before anything is
+// All under /api/v1/; GET /metrics and POST /mcp beside it. docs/reference/http.md has the rest. Every
+// failure is {error: {code, message, hint}}, code being CodeName() of the error. A client sends its version
+// as kVersionHeader; another version than the daemon's is answered with kVersionMismatch before anything is
 // done, and the client replaces the daemon. What somebody should know beside an answer (a ring that cannot be
 // read, a view that does not work) comes as kWarningHeader, a JSON string in ASCII; there may be several. An
 // answer that other hosts took part in has kReceiptHeader: {expected, answered, failed: [{node, reason}],
