@@ -130,6 +130,12 @@ def test_the_folders_of_the_architecture_are_those_of_the_layers() -> None:
     assert told == {folder: set(uses) for folder, uses in layers.items()}
 
 
+def test_the_files_that_the_tour_names_exist() -> None:
+    named = re.findall(r"`((?:src|python|web|tools)/[^`]+)`", (DOCS / "design/tour.md").read_text())
+    assert len(named) > 80
+    assert [path for path in named if not (harness.ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize("page", ["faults.md", "design/safety.md"])
 def test_every_fault_has_tests_that_exist(page: str) -> None:
     known = cpp_tests() | python_tests()
