@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks the dependency rule: every #include and every CMake DEPS edge must be in layers.toml.
 
-Also: headers reserved for one folder, exceptions where none may be, and a README of at most
-30 lines in each folder of src/.
+Also: edges in the table that no #include needs, headers and words (names of registers and processors)
+reserved for one folder, exceptions where none may be, and a README of at most 30 lines in each folder of
+src/.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ class Checker:
         self.source = source
         self.uses = table["uses"]
         self.only = table["only"]
+        self.words = {
+            owner: re.compile(rf"\b({'|'.join(map(re.escape, words))})\b")
+            for owner, words in table.get("words", {}).items()
+        }
+        self.included: set[tuple[str, str]] = set()
         self.may_throw = set(table["exceptions"]["allowed"])
         self.errors: list[str] = []
         self.edges = 0
@@ -80,7 +86,13 @@ class Checker:
                 if "/" not in header:
                     self.error(path, line, f'"{header}": write paths from src/')
                 else:
+                    self.included.add((folder, header.split("/")[0]))
                     self.check_edge(path, line, folder, header.split("/")[0])
+        for owner, words in self.words.items():
+            for match in words.finditer(text) if folder != owner else ():
+                self.error(
+                    path, line_of(text, match.start()), f"'{match.group()}' is allowed only in {owner}"
+                )
         if folder in self.may_throw or path.stem.endswith(("_test", "_fuzzer", "_benchmark")):
             return
         code = NOISE.sub(blank, text)
@@ -118,6 +130,14 @@ class Checker:
             elif file.name == "CMakeLists.txt":
                 self.check_cmake(file, folder)
 
+    def check_unused(self) -> None:
+        for folder, uses in self.uses.items():
+            for other in uses:
+                if (folder, other) not in self.included:
+                    self.errors.append(
+                        f"tools/layers.toml: {folder} uses {other}, but includes nothing of it"
+                    )
+
     def check_cycles(self) -> None:
         """The table itself must be an order: a folder cannot use one that comes after it."""
         known: set[str] = set(EVERYBODY_USES)
@@ -139,6 +159,7 @@ def check(source: Path, table: Table) -> Checker:
 
 def main() -> int:
     checker = check(ROOT / "src", parse_toml((ROOT / "tools/layers.toml").read_text(encoding="utf-8")))
+    checker.check_unused()
     for error in checker.errors:
         print(error)
     print(f"check_layers: {checker.edges} edges, {len(checker.errors)} errors")

@@ -16,8 +16,9 @@ import run_tests
 import side_by_side
 
 TABLE = {
-    "uses": {"base": [], "process": [], "inject": ["process"], "server": ["process"]},
+    "uses": {"base": [], "arch": [], "process": [], "inject": ["process"], "server": ["process"]},
     "only": {"sys/ptrace.h": ["process"], "Python.h": []},
+    "words": {"arch": ["rip", "__x86_64__"]},
     "exceptions": {"allowed": ["server"]},
 }
 
@@ -52,12 +53,22 @@ def test_listed_edges_are_fine(tmp_path: Path) -> None:
         ("inject__a_cc", '#include "maps.h"\n', "write paths from src/"),
         ("inject__CMakeLists_txt", "probing_library(inject DEPS base server)\n", "inject may not use server"),
         ("inject__CMakeLists_txt", "probing_library(inject EXCEPTIONS DEPS base)\n", "EXCEPTIONS in inject"),
+        ("inject__a_cc", "\nvoid f() { r.rip = 0; }\n", "src/inject/a.cc:2: 'rip' is allowed only in arch"),
+        ("inject__a_h", "#if defined(__x86_64__)\n", "'__x86_64__' is allowed only in arch"),
         ("unknown__a_cc", "", "folder unknown is not in tools/layers.toml"),
     ],
 )
 def test_a_breach_of_the_dependency_rule_is_found(tmp_path: Path, file: str, text: str, message: str) -> None:
     errors = layer_errors(tmp_path, **{file: text})
     assert any(message in error for error in errors), errors
+
+
+def test_an_edge_that_nothing_includes_is_found(tmp_path: Path) -> None:
+    layer_errors(tmp_path, inject__a_cc='#include "process/maps.h"\n', arch__a_cc="int rip, description;\n")
+    checker = check_layers.check(tmp_path / "src", TABLE)
+    assert checker.errors == []
+    checker.check_unused()
+    assert checker.errors == ["tools/layers.toml: server uses process, but includes nothing of it"]
 
 
 def test_words_in_comments_and_strings_are_no_exceptions(tmp_path: Path) -> None:
