@@ -2,7 +2,7 @@
 //
 // Everything that can fail returns one. An Error carries what was tried and why in
 // `message`, what the user can do next in `hint`, and the kind of failure in `code`,
-// which is also the exit code of the command line (SPEC §2).
+// which is also the exit code of the command line.
 #pragma once
 
 #include <cerrno>

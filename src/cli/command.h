@@ -2,7 +2,7 @@
 //
 // Commands are data: the parser, --help and the shell completions all read the same table
 // (commands.h). Results go to stdout, everything else to stderr; a command returns its exit
-// code, or an Error which main prints and turns into one (SPEC §2).
+// code, or an Error which main prints and turns into one (base/result.h).
 #pragma once
 
 #include <sys/types.h>

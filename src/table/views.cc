@@ -25,7 +25,7 @@ constexpr std::array kProfilingData{
     Column{"source", kString, "", "torch (python.torch_trace) or span (python.spans)"},
 };
 
-// The metrics' own columns are added when the names that the job logs are known (query/metrics_view.h).
+// The metrics' own columns are added when the names that the job logs are known (query/schema.h).
 constexpr std::array kTrainingLogs{
     Column{"timestamp", kTimestamp, "", "when the first value of the row was logged"},
     Column{"source", kString, "", "log (probing.log), tensorboard, wandb or exprs"},

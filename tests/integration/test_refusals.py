@@ -18,7 +18,7 @@ StartTarget = Callable[..., Target]
 
 
 def expect_refusal(answer: Answer, code: int, *words: str) -> None:
-    """One line of error with the reason, the fix after it, and the exit code of SPEC §2."""
+    """One line of error with the reason, the fix after it, and the exit code of base/result.h."""
     answer.expect(code)
     assert answer.stdout == ""
     lines = answer.stderr.splitlines()
