@@ -4,9 +4,10 @@ Decides whether this process is meant, and loads the probe if so. Never raises, 
 it runs inside every Python of the user, before their program does. A module of its own, because
 importing the package `probing` means loading the probe.
 
-    1, on, true     this program and the ranks it starts (torchrun, accelerate, deepspeed, mpirun, srun);
+    1, on, true     this program and the ranks it starts (torchrun, accelerate, deepspeed, mpirun, srun,
+                    torch.multiprocessing.spawn, Ray's workers that use torch);
                     data-loader workers and other children stay free
-    nested          all children too, also those of torch.multiprocessing.spawn
+    nested          all children too
     regex:PAT       processes whose command line matches
     train.py        processes that run this script (by name or path)
     0, off, empty   nothing
@@ -159,6 +160,87 @@ def wanted(environment):
     return None
 
 
+def load_probe():
+    """Never raises. Returns whether the probe is there."""
+    try:
+        import probing
+
+        return probing.is_active()
+    except Exception:
+        return False
+
+
+class SpawnedRank(object):
+    """Loads the probe in a process of torch.multiprocessing.spawn. What a process of multiprocessing is to do
+    is known when it begins with that, which is when functions registered for after a fork are called; since
+    Python 3.9 a spawned one calls an empty function of its own in their place."""
+
+    def watch(self):
+        from multiprocessing import context, util
+
+        util.register_after_fork(self, SpawnedRank.on_start)
+        kind = context.SpawnProcess
+        empty = kind.__dict__.get("_after_fork")
+        if empty is None:
+            return
+
+        def after_fork():
+            kind._after_fork = empty
+            self.on_start()
+
+        kind._after_fork = staticmethod(after_fork)
+
+    def on_start(self):
+        try:
+            from multiprocessing import process
+
+            target = getattr(process.current_process(), "_target", None)
+            if getattr(target, "__module__", "") == "torch.multiprocessing.spawn":
+                load_probe()
+        except Exception:
+            pass
+
+
+class TorchImport(object):
+    """Loads the probe when torch is imported: one of Ray's workers does not know yet what it will do when its
+    Python starts. On sys.meta_path until then."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        # The list is being walked through: what is answered here ends that.
+        sys.meta_path.remove(self)
+        load_probe()
+        try:
+            from importlib import util
+
+            return util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+
+
+def is_ray(arguments):
+    """A process of Ray's own."""
+    script = script_of(arguments) or ""
+    return any("/ray/%s/" % part in script for part in ("_private", "autoscaler", "dashboard"))
+
+
+spawned_rank = SpawnedRank()  # kept: multiprocessing holds it weakly
+is_watching = False
+
+
+def watch_for_rank(arguments):
+    """For a process that only inherited PROBING=1, and may yet turn out to be a rank."""
+    global is_watching
+    if is_watching:
+        return  # in a virtual environment .pth files are read twice
+    is_watching = True
+    if any("multiprocessing" in word for word in arguments[1:]):
+        spawned_rank.watch()
+    elif is_ray(arguments) and os.path.basename(script_of(arguments)) == "default_worker.py":
+        sys.meta_path.insert(0, TorchImport())
+
+
 def wait_for_client():
     """PROBE_BG=0: returns when the first client has come, or at once where none can come. ^C ends the program
     without a word, as it does before its first line."""
@@ -194,12 +276,15 @@ def start(path=None):
         def inherited():
             return is_child_of_a_probed_process(*setting) and not is_new_rank(arguments, os.environ)
 
-        if not is_meant(setting[1], arguments, inherited):
+        is_on = setting[1].strip().lower() in ON
+        if (is_on and is_ray(arguments)) or not is_meant(setting[1], arguments, inherited):
+            if is_on:
+                watch_for_rank(arguments)
             return False
-        import probing  # which loads the probe
-
-        if os.environ.get("PROBE_BG") == "0" and probing.is_active():
+        if not load_probe():
+            return False
+        if os.environ.get("PROBE_BG") == "0":
             wait_for_client()
-        return probing.is_active()
+        return True
     except Exception:
         return False

@@ -265,6 +265,97 @@ def test_a_shell_between_the_launcher_and_the_rank_changes_nothing(hooked: Path,
     assert launch(command, PROBING="1") == EACH_RANK
 
 
+# What torch.multiprocessing.spawn does as far as Python sees it: a process begins with `_wrap` of that module.
+SPAWN = """
+import multiprocessing
+def _wrap(function, rank):
+    function(rank)
+def spawn(function, nprocs):
+    context = multiprocessing.get_context('spawn')
+    ranks = [context.Process(target=_wrap, args=(function, rank)) for rank in range(nprocs)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+"""
+
+SPAWNING = """
+import multiprocessing, os, time
+def loaded():
+    return 'libprobing' in open('/proc/self/maps').read()
+def say(text):
+    os.write(1, (text + chr(10)).encode())
+def helper(name):
+    say('%s: %s' % (name, loaded()))
+def rank(number):
+    say('rank %d: %s' % (number, loaded()))
+    worker = multiprocessing.get_context('spawn').Process(target=helper, args=('worker of %d' % number,))
+    worker.start()
+    worker.join()
+if __name__ == '__main__':
+    name = '/probing-%d/%d.sock' % (os.getuid(), os.getpid())
+    deadline = time.time() + 30
+    while loaded() and not any(os.path.exists(p + name) for p in ('/tmp', '/dev/shm', '/var/tmp')):
+        assert time.time() < deadline
+        time.sleep(0.01)
+    from torch.multiprocessing.spawn import spawn
+    spawn(rank, 2)
+    other = multiprocessing.get_context('spawn').Process(target=helper, args=('another child',))
+    other.start()
+    other.join()
+"""
+
+
+def fake_torch(folder: Path) -> None:
+    package = folder / "torch/multiprocessing"
+    package.mkdir(parents=True)
+    (folder / "torch/__init__.py").write_text("")
+    (package / "__init__.py").write_text("")
+    (package / "spawn.py").write_text(SPAWN)
+
+
+def test_ranks_of_torch_multiprocessing_spawn_are_probed_and_other_children_are_not(
+    hooked: Path, tmp_path: Path
+) -> None:
+    fake_torch(tmp_path)
+    script = tmp_path / "spawning.py"
+    script.write_text(SPAWNING)
+    expected = ["another child: False", "rank 0: True", "rank 1: True"]
+    expected += ["worker of 0: False", "worker of 1: False"]
+    assert launch([str(hooked), str(script)], PROBING="1") == expected
+    assert launch([str(hooked), str(script)], PROBING="0") == [
+        line.replace("True", "False") for line in expected
+    ]
+
+
+# A worker of Ray learns what to do when it runs already: it is probed when that begins with torch.
+RAY_WORKER = """
+import os, sys
+def loaded():
+    return 'libprobing' in open('/proc/self/maps').read()
+before, finders = loaded(), len(sys.meta_path)
+import torch
+words = ('before', before, 'after', loaded(), 'finders', finders - len(sys.meta_path), torch.__name__)
+os.write(1, (' '.join(map(str, words)) + chr(10)).encode())
+"""
+
+
+def test_a_worker_of_ray_is_probed_when_it_imports_torch_and_ray_itself_is_not(
+    hooked: Path, tmp_path: Path
+) -> None:
+    fake_torch(tmp_path)
+    folder = tmp_path / "ray/_private/workers"
+    folder.mkdir(parents=True)
+    for name in ("default_worker.py", "setup_worker.py"):
+        (folder / name).write_text(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n" + RAY_WORKER)
+    # An agent of Ray's beside it: nothing that people run.
+    for name, line in (
+        ("default_worker.py", "before False after True finders 1 torch"),
+        ("setup_worker.py", "before False after False finders 0 torch"),
+    ):
+        assert launch([str(hooked), str(folder / name)], PROBING="1") == [line]
+
+
 TORCH = harness.ROOT / "build/torch-venv/bin/python"
 
 
