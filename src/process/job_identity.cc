@@ -1,11 +1,15 @@
 #include "process/job_identity.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "process/launcher.h"
+#include "process/live_environment.h"
 #include "process/maps.h"
 #include "process/status.h"
 
@@ -37,6 +41,7 @@ constexpr std::array kVariables{
     Variable{"TORCHELASTIC_RUN_ID", Field::kJob, "torchrun"},
     Variable{kRendezvousVariable, Field::kOther, ""},
     Variable{"LOCAL_WORLD_SIZE", Field::kOther, ""},
+    Variable{"LOCAL_SIZE", Field::kOther, ""},
     Variable{"ROLE_NAME", Field::kOther, ""},
     Variable{"ROLE_RANK", Field::kOther, ""},
     Variable{"MASTER_ADDR", Field::kOther, ""},
@@ -44,10 +49,12 @@ constexpr std::array kVariables{
     Variable{"OMPI_COMM_WORLD_RANK", Field::kRank, "openmpi"},
     Variable{"OMPI_COMM_WORLD_SIZE", Field::kWorldSize, "openmpi"},
     Variable{"OMPI_COMM_WORLD_LOCAL_RANK", Field::kLocalRank, "openmpi"},
+    Variable{"OMPI_COMM_WORLD_LOCAL_SIZE", Field::kOther, ""},
     Variable{"PMIX_RANK", Field::kRank, "pmi"},
     Variable{"PMI_RANK", Field::kRank, "pmi"},
     Variable{"PMI_SIZE", Field::kWorldSize, "pmi"},
     Variable{"MPI_LOCALRANKID", Field::kLocalRank, "pmi"},
+    Variable{"MPI_LOCALNRANKS", Field::kOther, ""},
     Variable{"SLURM_PROCID", Field::kRank, "slurm"},
     Variable{"SLURM_NTASKS", Field::kWorldSize, "slurm"},
     Variable{"SLURM_LOCALID", Field::kLocalRank, "slurm"},
@@ -62,6 +69,8 @@ constexpr std::array kVariables{
     Variable{"RAY_JOB_ID", Field::kJob, "ray"},
     Variable{"JOB_COMPLETION_INDEX", Field::kRank, "kubernetes"},
 };
+
+constexpr std::size_t kMaxTitleBytes = 200;
 
 // There is no agreement on these; the names are those that frameworks and recipes use.
 struct ParallelVariable {
@@ -83,26 +92,6 @@ constexpr std::array kParallel{
     ParallelVariable{"CP_RANK", "cp"},
     ParallelVariable{"CONTEXT_PARALLEL_RANK", "cp"},
 };
-
-// Programs that pass their variables on to what they start. Under Slurm torchrun itself has a rank.
-constexpr std::array<std::string_view, 15> kLaunchers{"torchrun",
-                                                      "torch.distributed.run",
-                                                      "torch.distributed.launch",
-                                                      "deepspeed.launcher.launch",
-                                                      "accelerate",
-                                                      "deepspeed",
-                                                      "horovodrun",
-                                                      "mpirun",
-                                                      "mpiexec",
-                                                      "mpiexec.hydra",
-                                                      "srun",
-                                                      "slurmstepd",
-                                                      "orted",
-                                                      "prted",
-                                                      "raylet"};
-// The same, as the first word of a command line only.
-constexpr std::array<std::string_view, 12> kWrappers{
-    "sh", "bash", "dash", "zsh", "ksh", "env", "time", "timeout", "numactl", "taskset", "nice", "stdbuf"};
 
 std::optional<std::int64_t> Number(std::string_view text) {
   std::int64_t number = 0;
@@ -143,38 +132,6 @@ void Understand(JobIdentity& identity, const Variable& variable, const std::stri
   if (variable.field == Field::kRank) identity.launcher = variable.launcher;
 }
 
-// By the words of its command line: "torchrun", "python -m torch.distributed.run". Words behind the
-// program's own belong to what it starts.
-bool IsLauncher(pid_t pid, const std::string& proc_root) {
-  const Result<std::string> line = ReadFile(proc_root + "/" + std::to_string(pid) + "/cmdline");
-  if (!line.ok()) return false;
-  std::string_view rest = *line;
-  const auto known = [](std::string_view word) {
-    return std::ranges::find(kLaunchers, BaseName(word)) != kLaunchers.end();
-  };
-  const std::string_view program = BaseName(TakePart(rest, '\0'));
-  if (known(program) || std::ranges::find(kWrappers, program) != kWrappers.end()) return true;
-  while (!rest.empty()) {
-    const std::string_view word = TakePart(rest, '\0');
-    if (word == "-m") return known(TakePart(rest, '\0'));
-    if (!word.starts_with('-')) return known(word);
-  }
-  return false;
-}
-
-// What torchrun was told by --rdzv-endpoint, as one word or two; "" when it was not.
-std::string RendezvousOf(pid_t pid, const std::string& proc_root) {
-  const Result<std::string> line = ReadFile(proc_root + "/" + std::to_string(pid) + "/cmdline");
-  std::string_view rest = line.ok() ? std::string_view(*line) : "";
-  while (!rest.empty()) {
-    std::string_view value = TakePart(rest, '\0');
-    const std::string_view option = TakePart(value, '=');
-    if (option != "--rdzv-endpoint" && option != "--rdzv_endpoint") continue;
-    return std::string(value.empty() ? TakePart(rest, '\0') : value);
-  }
-  return "";
-}
-
 // Not by its name: `exec -a`, conda and ld.so call it differently.
 bool IsPython(pid_t pid, const std::string& proc_root) {
   const std::string folder = proc_root + "/" + std::to_string(pid);
@@ -185,20 +142,76 @@ bool IsPython(pid_t pid, const std::string& proc_root) {
          (maps->find("/libpython3") != std::string::npos || maps->find("/python3") != std::string::npos);
 }
 
-// A parent that does the same rank's work: then this is a helper of it.
-bool HasRankAbove(pid_t pid, const JobIdentity& identity, const std::string& proc_root) {
+// Open MPI and PMI name every job by a number; Ray counts those of a cluster.
+bool IsNumbered(std::string_view variable) {
+  return variable == "PMIX_NAMESPACE" || variable == "PMI_JOBID" || variable == "RAY_JOB_ID";
+}
+
+// "VLLM::Worker_TP0", "sglang::scheduler_TP1", "ray::Actor.method": what a program has written over its
+// command line. Its parallel ranks count where no variable says them.
+void ReadTitle(JobIdentity& identity, pid_t pid, const std::string& proc_root) {
+  const Result<std::string> line = ReadFile(proc_root + "/" + std::to_string(pid) + "/cmdline");
+  if (!line.ok()) return;
+  identity.title = TitleIn(*line);
+  std::string_view rest = identity.title;
+  while (!rest.empty()) {
+    const std::string_view part = TakePart(rest, '_');
+    for (const std::string_view role : {"dp", "tp", "pp", "ep", "cp"}) {
+      if (part.size() < 3 || LowerCase(part.substr(0, 2)) != role || !Number(part.substr(2))) continue;
+      const bool known =
+          std::ranges::any_of(identity.parallel, [&](const auto& each) { return each.first == role; });
+      if (!known) identity.parallel.emplace_back(role, *Number(part.substr(2)));
+    }
+  }
+}
+
+// The variables that say something: those the process was started with, or, when they have no rank and torch
+// is there, those it has now.
+JobIdentity ReadVariables(pid_t pid, const std::string& proc_root) {
+  const std::string folder = proc_root + "/" + std::to_string(pid);
+  const Result<std::string> environment = ReadFile(folder + "/environ");
+  if (!environment.ok()) return ParseJobIdentity("");
+  JobIdentity identity = ParseJobIdentity(*environment);
+  if (identity.rank || proc_root != "/proc" || !IsPython(pid, proc_root)) return identity;
+  const Result<Maps> maps = Maps::Read(pid, proc_root);
+  const auto is_torch = [](const Mapping& mapping) { return BaseName(mapping.path).starts_with("libtorch"); };
+  if (!maps.ok() || std::ranges::none_of(maps->all(), is_torch)) return identity;
+  const Result<std::string> now = LiveEnvironment(ProcessMemory(pid), *maps);
+  return now.ok() ? ParseJobIdentity(*now) : identity;
+}
+
+// The parent that does the same rank's work: then this is a helper of it. 0 for none.
+pid_t FindRankAbove(pid_t pid, const JobIdentity& identity, const std::string& proc_root) {
   for (int depth = 0; depth < 16; ++depth) {
     const Result<Status> status = ReadStatus(pid, proc_root);
-    if (!status.ok() || status->parent <= 1) return false;
+    if (!status.ok() || status->parent <= 1) return 0;
     pid = status->parent;
     if (IsLauncher(pid, proc_root) || !IsPython(pid, proc_root)) continue;
-    const Result<std::string> environment = ReadFile(proc_root + "/" + std::to_string(pid) + "/environ");
-    if (!environment.ok()) return false;
-    const JobIdentity parent = ParseJobIdentity(*environment);
+    const JobIdentity parent = ReadVariables(pid, proc_root);
+    if (parent.variables.empty() &&
+        access((proc_root + "/" + std::to_string(pid) + "/environ").c_str(), R_OK) != 0)
+      return 0;
     if (parent.rank == identity.rank && parent.launcher == identity.launcher && parent.job == identity.job)
-      return true;
+      return pid;
   }
-  return false;
+  return 0;
+}
+
+std::string MeetingPoint(const JobIdentity& identity) {
+  const std::string* address = Find(identity, "MASTER_ADDR");
+  const std::string* port = Find(identity, "MASTER_PORT");
+  return address != nullptr && port != nullptr ? *address + ":" + *port : "";
+}
+
+bool IsOnOneHost(const JobIdentity& identity) {
+  if (identity.world_size == 1) return true;
+  for (const std::string_view name :
+       {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_SIZE"}) {
+    const std::string* size = Find(identity, name);
+    if (size != nullptr && identity.world_size && Number(*size) == identity.world_size) return true;
+  }
+  const std::string* address = Find(identity, "MASTER_ADDR");
+  return address != nullptr && (*address == "localhost" || *address == "127.0.0.1" || *address == "::1");
 }
 
 }  // namespace
@@ -215,6 +228,15 @@ const char* JobRoleName(JobRole role) {
       return "launcher";
   }
   return "";
+}
+
+std::string TitleIn(std::string_view command_line) {
+  const std::string_view first = TakePart(command_line, '\0');
+  const std::string_view title = first.substr(0, first.find_last_not_of(' ') + 1);
+  const std::size_t colons = title.find("::");
+  if (colons == 0 || colons == std::string_view::npos || title.size() > kMaxTitleBytes) return "";
+  const auto is_word = [](char c) { return Lower(c) >= 'a' && Lower(c) <= 'z'; };
+  return std::ranges::all_of(title.substr(0, colons), is_word) ? std::string(title) : "";
 }
 
 JobIdentity ParseJobIdentity(std::string_view environment) {
@@ -241,31 +263,61 @@ JobIdentity ParseJobIdentity(std::string_view environment) {
     if (!known && Number(*value)) identity.parallel.emplace_back(variable.role, *Number(*value));
   }
   if (identity.rank) identity.role = JobRole::kRank;
+  // Ray Train's workers have torch's names for their ranks.
+  if (identity.rank && Find(identity, "RAY_JOB_ID") != nullptr &&
+      Find(identity, "TORCHELASTIC_RUN_ID") == nullptr)
+    identity.launcher = "ray";
   if (identity.job.empty()) {
     // Two jobs that were started without a name differ by the address their ranks meet at.
-    const std::string* address = Find(identity, "MASTER_ADDR");
-    const std::string* port = Find(identity, "MASTER_PORT");
-    identity.job = identity.rank && address != nullptr && port != nullptr ? *address + ":" + *port : "local";
+    if (identity.rank) identity.job = MeetingPoint(identity);
+    if (identity.job.empty()) identity.job = "local";
   }
   return identity;
 }
 
+void NameJob(JobIdentity& identity, pid_t rank, const std::string& proc_root) {
+  // What people or a batch system have chosen stays.
+  const std::string* given = nullptr;
+  for (const Variable& variable : kVariables) {
+    if (variable.field != Field::kJob || given != nullptr) continue;
+    given = Find(identity, variable.name);
+    if (given != nullptr && *given == "none") given = nullptr;
+    if (given != nullptr && !IsUuid(*given) && !IsNumbered(variable.name)) return;
+  }
+  std::string name;
+  const std::string* ray = Find(identity, "RAY_JOB_ID");
+  if (IsOnOneHost(identity) || ray != nullptr) name = NameByLauncher(rank, proc_root);
+  if (name.empty() && ray != nullptr && given == ray) {
+    // Other clusters count, too: where the ranks meet tells them apart.
+    name = "ray-" + *ray;
+    if (const std::string address = MeetingPoint(identity); !address.empty()) name += "-" + address;
+  } else if (name.empty() && given != nullptr && IsUuid(*given)) {
+    // Each host has a launcher of its own, and all have the same number.
+    const std::string script = ScriptByLauncher(rank, proc_root);
+    if (!script.empty()) name = script + "-" + given->substr(0, 8);
+  }
+  if (!name.empty()) identity.job = std::move(name);
+}
+
 JobIdentity ReadJobIdentity(pid_t pid, const std::string& proc_root) {
-  const Result<std::string> environment = ReadFile(proc_root + "/" + std::to_string(pid) + "/environ");
-  JobIdentity identity = ParseJobIdentity(environment.ok() ? std::string_view(*environment) : "");
+  JobIdentity identity = ReadVariables(pid, proc_root);
+  ReadTitle(identity, pid, proc_root);
   if (identity.role == JobRole::kNone) return identity;
+  pid_t rank = pid;
   if (IsLauncher(pid, proc_root)) {
     identity.role = JobRole::kLauncher;
     identity.rank.reset();
     identity.local_rank.reset();
-  } else if (HasRankAbove(pid, identity, proc_root)) {
+  } else if (const pid_t above = FindRankAbove(pid, identity, proc_root); above != 0) {
     identity.role = JobRole::kWorker;
+    rank = above;
   } else if (identity.launcher == "torchrun" && Find(identity, kRendezvousVariable) == nullptr) {
     // torchrun takes it as this variable, too; as an option only itself knows it.
     const Result<Status> status = ReadStatus(pid, proc_root);
     std::string endpoint = status.ok() ? RendezvousOf(status->parent, proc_root) : "";
     if (!endpoint.empty()) identity.variables.emplace_back(kRendezvousVariable, std::move(endpoint));
   }
+  NameJob(identity, rank, proc_root);
   return identity;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "process/launcher.h"
+
 namespace probing::process {
 namespace {
 
@@ -68,6 +70,26 @@ TEST(JobIdentity, ParallelRolesComeFromTheirUsualNames) {
   const JobIdentity found =
       Parse("RANK=1 TP_RANK=1 TENSOR_MODEL_PARALLEL_RANK=7 DATA_PARALLEL_RANK=0 PP_RANK=x");
   EXPECT_EQ(found.parallel, (std::vector<std::pair<std::string, std::int64_t>>{{"dp", 0}, {"tp", 1}}));
+}
+
+TEST(JobIdentity, RayTrainsWorkersAreOfRay) {
+  EXPECT_EQ(Parse("RAY_JOB_ID=01000000 RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1").launcher, "ray");
+  EXPECT_EQ(Parse("RAY_JOB_ID=01000000 RANK=1 TORCHELASTIC_RUN_ID=night").launcher, "torchrun");
+}
+
+TEST(JobIdentity, TitlesAreWhatProgramsWriteOverTheirCommandLines) {
+  EXPECT_EQ(TitleIn(std::string_view("VLLM::EngineCore\0\0\0", 19)), "VLLM::EngineCore");
+  EXPECT_EQ(TitleIn("ray::Actor.method      "), "ray::Actor.method");
+  EXPECT_EQ(TitleIn("sglang::scheduler_TP1"), "sglang::scheduler_TP1");
+  for (const char* text : {"", "python", "::x", "/bin/a::b", "a b::c", "python train.py a::b"})
+    EXPECT_EQ(TitleIn(text), "") << text;
+}
+
+TEST(Launcher, ANumberThatALauncherDrewIsNoName) {
+  EXPECT_TRUE(IsUuid("3f1c8b2e-0a4d-4C6e-9b1f-7d2e5a6c8b90"));
+  for (const char* text : {"", "night-run", "3f1c8b2e-0a4d-4c6e-9b1f-7d2e5a6c8b9",
+                           "3f1c8b2e0a4d4c6e9b1f7d2e5a6c8b900000", "3f1c8b2e-0a4d-4c6e-9b1f-7d2e5a6c8bxx"})
+    EXPECT_FALSE(IsUuid(text)) << text;
 }
 
 TEST(JobIdentity, GarbageIsNoRank) {

@@ -98,6 +98,7 @@ Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
 std::string ShortCommandLine(pid_t pid, const std::string& proc_root) {
   auto line = ReadFile(ProcPath(proc_root, pid, "cmdline"));
   if (!line.ok() || line->empty()) return CommandLine(pid, proc_root);
+  while (!line->empty() && line->back() == '\0') line->pop_back();  // a title leaves many
   std::string text;
   std::string_view rest = *line;
   for (int index = 0; !rest.empty(); ++index) {
