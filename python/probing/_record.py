@@ -1,6 +1,7 @@
 """What a program says about itself: metrics, spans, events, steps."""
 
 import itertools
+import sys
 import time
 
 from . import _native
@@ -31,6 +32,7 @@ _rows = itertools.count(1)
 _span_ids = itertools.count(1)
 _current_span = ContextVar("probing_span", default=None)
 _step = None
+_step_span = None  # of a program without torch
 
 
 def time_ns():
@@ -44,9 +46,15 @@ if hasattr(time, "time_ns"):
 
 def step(number=None):
     """Says which training step begins: what is logged from now on belongs to it. Without a number
-    it is the next one. Returns the step."""
-    global _step
+    it is the next one. Returns the step. In a program without torch (JAX) the step that ends here is a row
+    of python.spans called "step"; with torch it is one of python.torch_steps."""
+    global _step, _step_span
+    if _step_span is not None:
+        _step_span.end()
+        _step_span = None
     _step = int(number) if number is not None else (0 if _step is None else _step + 1)
+    if "torch" not in sys.modules:
+        _step_span = Span("step", {}).begin()
     functions = _native.find()
     if functions is not None and "step" in functions:
         functions["step"](_step)  # the tracer of torch counts by it
@@ -101,17 +109,25 @@ class Span(object):
         self.name = name
         self.attributes = attributes
 
-    def __enter__(self):
+    def begin(self):
+        """Without being the parent of those that begin meanwhile."""
         self.number = next(_span_ids)
         self.parent = _current_span.get()
-        _current_span.set(self.number)
         self.started_ns = time_ns()
         self.started = time.perf_counter()
         return self
 
+    def __enter__(self):
+        self.begin()
+        _current_span.set(self.number)
+        return self
+
     def __exit__(self, *error):
-        duration_ms = (time.perf_counter() - self.started) * 1e3
         _current_span.set(self.parent)
+        return self.end()
+
+    def end(self):
+        duration_ms = (time.perf_counter() - self.started) * 1e3
         values = (
             self.started_ns,
             _native.tid(),

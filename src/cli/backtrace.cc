@@ -136,6 +136,7 @@ Command BacktraceCommand() {
       .summary = "Show where every Python thread is, without injecting or stopping anything",
       .example = "probing -t 12345 backtrace",
       .target = TargetUse::kRequired,
+      .for_each_rank = Command::OfJob::kInTurn,
       .arguments = Arguments::kNone,
       .options = {{"--tid", "TID", "only this thread"},
                   {"--all", "", "also threads that run no Python"},

@@ -1,6 +1,8 @@
 // probing cluster: one look at all ranks. `backtrace` puts ranks with the same stack together, so that
 // the one which is elsewhere stands out; `nodes` lists the hosts.
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "cli/commands.h"
@@ -12,16 +14,18 @@ namespace probing::cli {
 namespace {
 
 constexpr const char* kStacks =
-    "SELECT processes, ranks, pids, innermost, stack FROM global.cluster.stacks ORDER BY processes DESC, "
-    "pids";
+    "SELECT processes, ranks, pids, innermost, stack, job FROM global.cluster.stacks ORDER BY job, processes "
+    "DESC, pids";
 // Ranks that should be among them.
 constexpr const char* kExpected =
-    "SELECT DISTINCT rank, state FROM global.probing.targets WHERE job_role = 'rank' ORDER BY rank";
+    "SELECT DISTINCT job, rank, state FROM global.probing.targets WHERE job_role = 'rank' ORDER BY job, rank";
 constexpr const char* kNodes =
     "SELECT host, node, state, version, ranks, round(clock_offset_ms, 3) AS clock_offset_ms,"
     " round(clock_error_ms, 3) AS clock_error_ms, found_by, epoch, problem FROM cluster.nodes ORDER BY host, "
     "node";
 constexpr const char* kDown = "SELECT count(*) AS down FROM cluster.nodes WHERE state <> 'up'";
+
+constexpr std::size_t kJobBytes = 200;
 
 // Remembers in `is_partial` that hosts were missing.
 Result<Json> Ask(const char* sql, bool& is_partial) {
@@ -80,37 +84,65 @@ std::string Indented(const std::string& stack) {
   return text + "\n";
 }
 
+using Ranks = std::map<std::string, std::set<std::int64_t>>;  // by job
+
+std::string JobIn(const Json& row) {
+  const Json job = row.value("job", Json());
+  return job.is_string() ? job.get<std::string>() : "";
+}
+
+std::set<std::int64_t> AllOf(const Ranks& ranks) {
+  std::set<std::int64_t> all;
+  for (const auto& [job, some] : ranks) all.insert(some.begin(), some.end());
+  return all;
+}
+
+std::string Named(const std::string& job, const std::set<std::int64_t>& ranks, bool with_job) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges({ranks.begin(), ranks.end()}) +
+         (with_job ? " of job " + OneLine(job, kJobBytes) : "");
+}
+
 Result<int> Backtrace(const Invocation& invocation) {
   bool is_partial = false;
   ASSIGN_OR_RETURN(Json groups, Ask(kStacks, is_partial));
   ASSIGN_OR_RETURN(const Json expected, Ask(kExpected, is_partial));
-  std::set<std::int64_t> missing;
-  std::set<std::int64_t> ended;
+  Ranks missing;
+  Ranks ended;
+  std::set<std::string> jobs;
   for (const Json& row : expected)
-    (row.value("state", "") == "ended" ? ended : missing).insert(row.value("rank", std::int64_t{-1}));
+    (row.value("state", "") == "ended" ? ended : missing)[JobIn(row)].insert(
+        row.value("rank", std::int64_t{-1}));
   for (Json& group : groups) {
     for (const char* field : {"ranks", "pids"}) group[field] = ParseList(group, field);
-    for (const std::int64_t rank : group["ranks"]) missing.erase(rank), ended.erase(rank);
+    const std::string job = JobIn(group);
+    jobs.insert(job);
+    for (const std::int64_t rank : group["ranks"]) missing[job].erase(rank), ended[job].erase(rank);
   }
+  for (Ranks* ranks : {&missing, &ended})
+    std::erase_if(*ranks, [](const auto& each) { return each.second.empty(); });
+  const int code = missing.empty() && !is_partial ? 0 : static_cast<int>(Code::kPartial);
   if (invocation.Has("--json")) {
-    Print(FormatJson({{"groups", groups}, {"ended", ended}, {"missing", missing}}));
-    return missing.empty() && !is_partial ? 0 : static_cast<int>(Code::kPartial);
+    Print(FormatJson({{"groups", groups}, {"ended", AllOf(ended)}, {"missing", AllOf(missing)}}));
+    return code;
   }
   if (groups.empty()) {
     PrintAside(
         "no probed process has a Python stack\n  hint: `probing inject --job` probes all ranks of this "
         "host\n");
   }
+  std::optional<std::string> shown;
   for (const Json& group : groups) {
+    const std::string job = JobIn(group);
+    if (jobs.size() > 1 && shown != job)
+      Print(job.empty() ? "outside a job:\n" : "job " + OneLine(job, kJobBytes) + ":\n");
+    shown = job;
     Print(Painted(Title(group), Colour::kBold) + "\n" + Indented(group.value("stack", "")));
   }
-  const auto list = [](const std::set<std::int64_t>& ranks) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + Ranges({ranks.begin(), ranks.end()});
-  };
-  if (!ended.empty()) PrintAside(list(ended) + (ended.size() == 1 ? " has ended\n" : " have ended\n"));
-  if (missing.empty()) return is_partial ? static_cast<int>(Code::kPartial) : 0;
-  PrintAside(list(missing) + " did not show a stack\n");
-  return static_cast<int>(Code::kPartial);
+  for (const auto& [job, ranks] : ended)
+    PrintAside(Named(job, ranks, jobs.size() > 1) + (ranks.size() == 1 ? " has ended\n" : " have ended\n"));
+  for (const auto& [job, ranks] : missing)
+    PrintAside(Named(job, ranks, jobs.size() > 1) + " did not show a stack\n");
+  return code;
 }
 
 Result<int> Nodes(const Invocation& invocation) {

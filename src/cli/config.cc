@@ -82,6 +82,7 @@ Command ConfigCommand() {
           .summary = "Show or change settings of a target; without a target, those of probingd",
           .example = "probing -t 1234 config probing.eval.timeout=30",
           .target = TargetUse::kOptional,
+          .for_each_rank = Command::OfJob::kInTurn,
           .arguments = Arguments::kMany,
           .options = {{"SETTING", "", "NAME shows one setting, NAME=VALUE changes it"},
                       {"--json", "", "print JSON"}},

@@ -25,7 +25,10 @@
 #include "net/http_answer.h"
 #include "net/refusal.h"
 #include "wire/contract.h"
+#include "wire/diagnosis.h"
 #include "wire/rendezvous.h"
+#include "wire/settings.h"
+#include "wire/store_url.h"
 
 namespace probing::cli {
 namespace {
@@ -94,10 +97,43 @@ std::optional<ScopedFd> ConnectOnce() {
   _exit(127);
 }
 
+bool settings_were_compared = false;  // once in a command
+
+// A probingd that runs already does not see the variables of this command.
+void SayWhatIsNotApplied() {
+  if (std::exchange(settings_were_compared, true)) return;
+  std::vector<std::pair<const wire::Setting*, std::string>> wanted;
+  for (const wire::Setting& setting : wire::AllSettings()) {
+    const char* text = setting.holder == wire::Holder::kDaemon
+                           ? std::getenv(wire::EnvironmentName(setting).c_str())
+                           : nullptr;
+    if (text == nullptr || *text == '\0') continue;
+    const Result<std::string> value = wire::CanonicalValue(setting, text);
+    if (value.ok()) wanted.emplace_back(&setting, *value);
+  }
+  if (wanted.empty()) return;
+  const std::optional<Json> answer = AskRunningDaemon(std::string(wire::kConfigRoute));
+  for (const Json& now : answer ? answer->value("settings", Json::array()) : Json::array()) {
+    for (const auto& [setting, value] : wanted) {
+      if (now.value("name", "") != setting->name || now.value("value", "") == wire::WithoutPassword(value))
+        continue;
+      const std::string variable = wire::EnvironmentName(*setting);
+      PrintAside("probing: " + variable + " is not applied: probingd runs already, and " +
+                 std::string(setting->name) + " is " + now.value("value", "") +
+                 " there\n  hint: `probing config " + std::string(setting->name) + "=$" + variable +
+                 "` changes it now\n");
+    }
+  }
+}
+
 Result<Channel> ConnectOrStart() {
   if (Remote()) return ConnectToRemote(*Remote());
-  if (std::optional<ScopedFd> fd = ConnectOnce()) return Channel(std::move(*fd));
+  if (std::optional<ScopedFd> fd = ConnectOnce()) {
+    SayWhatIsNotApplied();
+    return Channel(std::move(*fd));
+  }
   RETURN_IF_ERROR(StartDaemon());
+  settings_were_compared = true;  // it has our environment
   const Deadline deadline = Deadline::AfterMs(kStartTimeoutMs);
   while (!deadline.passed()) {
     if (std::optional<ScopedFd> fd = ConnectOnce()) return Channel(std::move(*fd));
@@ -202,6 +238,7 @@ bool PrintReceipts(const HttpAnswer& answer) {
     const Json receipt = Json::parse(field, nullptr, false);
     if (receipt.is_object()) is_partial = PrintReceipt(receipt) || is_partial;
   }
+  if (!answer.Headers(wire::kPartialHeader).empty()) is_partial = true;
   return is_partial;
 }
 
@@ -261,6 +298,18 @@ bool PrintReceipt(const Json& receipt) {
   text += ClocksText(receipt) + PlanText(receipt);
   PrintAside(text + "\n");
   return !failed.empty();
+}
+
+std::optional<Json> AskRunningDaemon(const std::string& path) {
+  if (Remote()) return std::nullopt;
+  std::optional<ScopedFd> fd = ConnectOnce();
+  if (!fd) return std::nullopt;
+  Channel channel(std::move(*fd));
+  const Result<HttpAnswer> answer = Exchange(channel, "GET", path, "", Patience::kSeconds);
+  if (!answer.ok() || answer->status != kHttpOk) return std::nullopt;
+  Json json = Json::parse(answer->body, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
 }
 
 Result<Json> GetFromDaemon(const std::string& path, Patience patience) {

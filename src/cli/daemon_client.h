@@ -26,6 +26,9 @@ enum class Patience { kSeconds, kEndless };
 Result<Json> GetFromDaemon(const std::string& path, Patience patience = Patience::kSeconds);
 Result<Json> PostToDaemon(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
+// The same of a daemon that runs already: none is started. Nothing when none does, or it does not answer.
+std::optional<Json> AskRunningDaemon(const std::string& path);
+
 // The same for an answer that is no JSON: its bytes as they came.
 struct Bytes {
   std::string bytes;

@@ -118,16 +118,29 @@ std::string HostOutcome::Problem() const {
   if (ok()) return "";
   if (!started) return err;
   if (!code) return "did not answer in time";
-  // The first line that says something: the rest is advice.
+  // ssh and the shell there may have printed a greeting or a warning before. What probing says comes first in
+  // its own lines; the reason why it, or ssh itself, could not be run is in the last.
+  constexpr int kNotFound = 127;
+  constexpr int kOfSsh = 255;
+  std::string first;
+  std::string last;
   std::string_view rest = err;
   while (!rest.empty()) {
     std::string_view line = Trim(TakePart(rest, '\n'), kSpace);
     for (const std::string_view prefix : {"probing: ", "error: "}) {
-      if (line.starts_with(prefix)) line.remove_prefix(prefix.size());
+      if (!line.starts_with(prefix)) continue;
+      line.remove_prefix(prefix.size());
+      if (*code != kNotFound && *code != kOfSsh) return std::string(line);
     }
-    if (!line.empty()) return std::string(line);
+    if (line.empty()) continue;
+    if (first.empty()) first = line;
+    last = line;
   }
-  return "ended with code " + std::to_string(*code);
+  if (*code == kNotFound)
+    return "probing is not installed there, or not on the PATH of a shell that nobody logs in to" +
+           (last.empty() ? "" : " (" + last + ")");
+  if (*code == kOfSsh && !last.empty()) return last;
+  return first.empty() ? "ended with code " + std::to_string(*code) : first;
 }
 
 std::vector<HostOutcome> OnEachHost(const std::vector<std::string>& hosts, const std::string& ssh,

@@ -73,6 +73,7 @@ Command EjectCommand() {
           .summary = "Remove the probe from a process",
           .example = "probing -t 1234 eject",
           .target = TargetUse::kRequired,
+          .for_each_rank = Command::OfJob::kInTurn,
           .options = {{"--json", "", "print JSON"}},
           .run = Run};
 }

@@ -41,6 +41,7 @@ Command EvalCommand() {
           .summary = "Run Python code in a target and print its output and value",
           .example = "probing -t 1234 eval 'import threading; threading.active_count()'",
           .target = TargetUse::kRequired,
+          .for_each_rank = Command::OfJob::kInTurn,
           .arguments = Arguments::kOne,
           .options = {{"CODE", "", "the code; - reads it from stdin"},
                       {"--file", "FILE", "read the code from a file"},

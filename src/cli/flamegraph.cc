@@ -33,6 +33,7 @@ Command FlamegraphCommand() {
           .summary = "Record stacks and draw a flame graph (SVG, HTML)",
           .example = "probing -t 1234 flamegraph -d 30 -o train.svg",
           .target = TargetUse::kRequired,
+          .for_each_rank = Command::OfJob::kAtOnce,
           .options = RecordingOptions(
               {{"-o,--output", "FILE", "a .svg or .html file, or - for stdout (flamegraph-PID.svg)"}}),
           .run = Run};

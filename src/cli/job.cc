@@ -1,37 +1,182 @@
 #include "cli/job.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <set>
 
+#include "base/scoped_fd.h"
+#include "cli/daemon_client.h"
+#include "cli/output.h"
+#include "cli/query_client.h"
+#include "wire/contract.h"
+
 namespace probing::cli {
+namespace {
 
 using process::RankProcess;
 
-Result<std::vector<RankProcess>> RanksOfJob(const std::string& job) {
+Json KnownTargets() {
+  const std::optional<Json> answer = AskRunningDaemon(std::string(wire::kTargetsRoute));
+  return answer ? answer->value("targets", Json::array()) : Json::array();
+}
+
+// What a daemon says about the job of a target.
+process::JobIdentity IdentityIn(const Json& target) {
+  process::JobIdentity identity;
+  const Json job = target.value("job", Json::object());
+  identity.job = job.value("name", "");
+  if (const Json rank = job.value("rank", Json()); rank.is_number_integer())
+    identity.rank = rank.get<std::int64_t>();
+  if (job.value("role", Json()) == "rank") identity.role = process::JobRole::kRank;
+  return identity;
+}
+
+// Those that say so by their variables, and those that a probe has asked torch.distributed for.
+std::vector<RankProcess> AllRanks() {
   std::vector<RankProcess> ranks = process::FindRanks();
-  std::set<std::string> jobs;
-  for (const RankProcess& rank : ranks) jobs.insert(rank.identity.job);
-  std::string names;
-  for (const std::string& name : jobs) names += (names.empty() ? "" : ", ") + ("job:" + name);
-  if (jobs.empty()) {
-    return Error{
-        Code::kNotFound, "no process of this host belongs to a job that we may look into",
-        "ranks are found by the variables of torchrun, Slurm, Open MPI, PMI and Kubernetes; name one "
-        "process with -t PID"};
+  std::set<pid_t> known;
+  for (const RankProcess& rank : ranks) known.insert(rank.pid);
+  for (const Json& target : KnownTargets()) {
+    RankProcess rank{target.value("pid", 0), IdentityIn(target)};
+    const bool is_rank = rank.identity.role == process::JobRole::kRank && rank.identity.rank.has_value();
+    if (is_rank && target.value("state", "") == "live" && !known.contains(rank.pid))
+      ranks.push_back(std::move(rank));
   }
-  if (job.empty() && jobs.size() > 1)
-    return Error{Code::kUsage, "there are several jobs on this host", "name one with -t: " + names};
-  std::erase_if(ranks, [&](const RankProcess& rank) { return !job.empty() && rank.identity.job != job; });
-  if (ranks.empty())
-    return Error{Code::kNotFound, "there is no job " + job + " on this host", "here are " + names};
   return ranks;
 }
 
-Result<pid_t> FindRank(std::int64_t rank) {
+std::string JobList(const std::set<std::string>& jobs) {
+  std::string names;
+  for (const std::string& name : jobs) names += (names.empty() ? "" : ", ") + ("job:" + name);
+  return names;
+}
+
+// The only one of `names` that is `name`, or begins with it; "" where there is none, or several.
+std::string Matching(const std::set<std::string>& names, const std::string& name) {
+  if (names.contains(name)) return name;
+  std::string found;
+  for (const std::string& each : names) {
+    if (!each.starts_with(name)) continue;
+    if (!found.empty()) return "";
+    found = each;
+  }
+  return found;
+}
+
+// On another host, when a probingd here knows some.
+Result<std::optional<FoundRank>> FindElsewhere(std::int64_t rank) {
+  const std::optional<Json> config = AskRunningDaemon(std::string(wire::kConfigRoute));
+  bool has_peers = false;
+  for (const Json& setting : config ? config->value("settings", Json::array()) : Json::array())
+    has_peers = has_peers || (setting.value("name", "") == "probing.cluster.peers" &&
+                              setting.value("value", "none") != "none");
+  if (!has_peers) return std::optional<FoundRank>();
+  Question question;
+  question.format = "json";
+  question.sql =
+      "SELECT t.pid, t.host, t.job, n.node FROM global.probing.targets AS t JOIN cluster.nodes AS n ON "
+      "n.host = t.host"
+      " WHERE t.job_role = 'rank' AND t.state <> 'ended' AND n.found_by <> 'itself' AND t.rank = " +
+      std::to_string(rank);
+  ASSIGN_OR_RETURN(const std::string answer, Query(question));
+  const Json rows = Json::parse(answer, nullptr, false);
+  if (!rows.is_array() || rows.empty()) return std::optional<FoundRank>();
+  std::string names;
+  for (const Json& row : rows)
+    names += (names.empty() ? "" : ", ") + row.value("node", "") + "/" + std::to_string(row.value("pid", 0)) +
+             " (job " + row.value("job", "") + ")";
+  if (rows.size() > 1)
+    return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
+                 "name one: " + names};
+  ASSIGN_OR_RETURN(wire::Address address, wire::ParseAddress(rows[0].value("node", "")));
+  return std::optional<FoundRank>({rows[0].value("pid", 0), Endpoint{std::move(address), ""}});
+}
+
+struct Child {
+  pid_t pid = -1;
+  ScopedFd out;  // what it prints, when that is collected
+};
+
+Result<Child> Start(const RankProcess& rank, const EachRankOptions& options,
+                    const std::function<Result<int>(const RankProcess&)>& run) {
+  std::array<int, 2> ends{-1, -1};
+  if (options.json && pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("make a pipe");
+  ScopedFd read_end(ends[0]);
+  ScopedFd write_end(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoError("start a process");
+  if (pid == 0) {
+    if (write_end.valid()) dup2(write_end.get(), STDOUT_FILENO);
+    const Result<int> code = run(rank);
+    _exit(code.ok() ? *code : PrintError(code.error()));
+  }
+  return Child{pid, std::move(read_end)};
+}
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+};
+
+Outcome Await(Child child) {
+  Outcome outcome;
+  std::array<char, 65536> bytes;
+  while (child.out.valid()) {
+    const ssize_t got = read(child.out.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    outcome.out.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  int status = 0;
+  while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::kFailed);
+  return outcome;
+}
+
+}  // namespace
+
+Result<std::vector<RankProcess>> RanksOfJob(const std::string& job) {
+  std::vector<RankProcess> ranks = AllRanks();
+  std::set<std::string> jobs;
+  for (const RankProcess& rank : ranks) jobs.insert(rank.identity.job);
+  if (jobs.empty()) {
+    return Error{
+        Code::kNotFound, "no process of this host belongs to a job that we may look into",
+        "ranks are found by the variables of torchrun, Slurm, Open MPI, PMI, Ray and Kubernetes; name one "
+        "process with -t PID"};
+  }
+  if (job.empty() && jobs.size() > 1)
+    return Error{Code::kUsage, "there are several jobs on this host", "name one with -t: " + JobList(jobs)};
+  const std::string name = job.empty() ? *jobs.begin() : Matching(jobs, job);
+  std::erase_if(ranks, [&](const RankProcess& rank) { return rank.identity.job != name; });
+  if (ranks.empty())
+    return Error{Code::kNotFound, "there is no job " + job + " on this host", "here are " + JobList(jobs)};
+  return ranks;
+}
+
+std::string FullJobName(const std::string& name) {
+  std::set<std::string> jobs;
+  for (const RankProcess& rank : process::FindRanks()) jobs.insert(rank.identity.job);
+  // Also those that have ended.
+  for (const Json& target : KnownTargets()) {
+    const Json job = target.value("job", Json::object());
+    if (job.value("role", Json()).is_string()) jobs.insert(job.value("name", ""));
+  }
+  const std::string found = Matching(jobs, name);
+  return found.empty() ? name : found;
+}
+
+Result<FoundRank> FindRank(std::int64_t rank) {
   std::string pids;
   std::string others;
   pid_t found = 0;
   int count = 0;
-  for (const RankProcess& each : process::FindRanks()) {
+  for (const RankProcess& each : AllRanks()) {
     others += (others.empty() ? "" : ", ") + std::to_string(*each.identity.rank);
     if (each.identity.rank != rank) continue;
     found = each.pid;
@@ -39,13 +184,53 @@ Result<pid_t> FindRank(std::int64_t rank) {
   }
   const std::string name = "rank " + std::to_string(rank);
   if (count == 0) {
-    return Error{
-        Code::kNotFound, "there is no " + name + " on this host",
-        others.empty() ? "no process here has a rank that we may look into" : "here are ranks " + others};
+    ASSIGN_OR_RETURN(std::optional<FoundRank> elsewhere, FindElsewhere(rank));
+    if (elsewhere) return std::move(*elsewhere);
+    return Error{Code::kNotFound, "there is no " + name + " on this host",
+                 others.empty()
+                     ? "no process here has a rank that we may look into"
+                     : "here are ranks " + others +
+                           "; those of other hosts are found when probing.cluster.peers names them"};
   }
   if (count > 1)
     return Error{Code::kUsage, "there are several processes of " + name, "name one by its pid: " + pids};
-  return found;
+  return FoundRank{found, std::nullopt};
+}
+
+Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
+                        const std::function<Result<int>(const RankProcess&)>& run) {
+  ASSIGN_OR_RETURN(const std::vector<RankProcess> ranks, RanksOfJob(job));
+  std::vector<Child> children;
+  std::vector<Outcome> outcomes;
+  for (const RankProcess& rank : ranks) {
+    if (!options.json && !options.at_once)
+      Print(Painted(
+                "rank " + std::to_string(*rank.identity.rank) + " (process " + std::to_string(rank.pid) + ")",
+                Colour::kBold) +
+            "\n");
+    ASSIGN_OR_RETURN(Child child, Start(rank, options, run));
+    children.push_back(std::move(child));
+    if (!options.at_once) outcomes.push_back(Await(std::move(children.back())));
+  }
+  if (options.at_once) {
+    for (Child& child : children) outcomes.push_back(Await(std::move(child)));
+  }
+  Json list = Json::array();
+  std::size_t failed = 0;
+  int code = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Outcome& outcome = outcomes[i];
+    if (outcome.code != 0 && failed++ == 0) code = outcome.code;
+    Json entry{{"rank", *ranks[i].identity.rank}, {"pid", ranks[i].pid}};
+    const Json answer = Json::parse(outcome.out, nullptr, false);
+    if (answer.is_discarded())
+      entry["error"] = outcome.code;
+    else
+      entry["answer"] = answer;
+    list.push_back(std::move(entry));
+  }
+  if (options.json) Print(FormatJson(list));
+  return failed == 0 ? 0 : failed == ranks.size() ? code : static_cast<int>(Code::kPartial);
 }
 
 }  // namespace probing::cli

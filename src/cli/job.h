@@ -1,11 +1,15 @@
-// The ranks of this host's jobs, found in /proc: nothing needs to be probed for that.
+// The ranks of jobs: found in /proc, where nothing needs to be probed for that, and by a probingd that runs,
+// which knows those that only torch.distributed inside has told, and those of other hosts.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/target.h"
 #include "process/job_identity.h"
 
 namespace probing::cli {
@@ -13,7 +17,27 @@ namespace probing::cli {
 // All ranks of a job that are on this host; "" means the only job there is.
 Result<std::vector<process::RankProcess>> RanksOfJob(const std::string& job);
 
-// The one process that does the work of this rank.
-Result<pid_t> FindRank(std::int64_t rank);
+// The full name of the job that is meant by `name`: that name, or the only one that begins with it
+// ("train.py" for "train.py-1118-2031-4711"). `name` itself where there is none.
+std::string FullJobName(const std::string& name);
+
+// The one process that does the work of this rank. Where it runs on another host that probingd knows,
+// `endpoint` is the probingd there.
+struct FoundRank {
+  pid_t pid = 0;
+  std::optional<Endpoint> endpoint;
+};
+Result<FoundRank> FindRank(std::int64_t rank);
+
+// Runs something for each rank of a job, each in a process of its own, because commands are about one target:
+// one after the other under a heading, or all at once. With `json` stdout becomes an array with an object
+// {rank, pid, answer} of each, `error` in the place of an answer that is missing. Returns the exit code: 6
+// when some failed.
+struct EachRankOptions {
+  bool at_once = false;
+  bool json = false;
+};
+Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
+                        const std::function<Result<int>(const process::RankProcess&)>& run);
 
 }  // namespace probing::cli

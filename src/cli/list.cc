@@ -79,6 +79,8 @@ void AddJob(const std::string& name, const std::vector<Member>& members, std::ve
     std::string label = more_ranks ? "├ " : "└ ";
     if (is_worker) label = more_ranks ? "│ └ " : "  └ ";
     label += member.role == "rank" ? "rank " + std::to_string(member.rank) : member.role;
+    const Json parallel = (*member.target)["job"].value("parallel", Json::object());
+    for (const auto& [part, number] : parallel.items()) label += " " + part + number.dump();
     Row row{std::move(label)};
     for (std::string& cell : Cells(*member.target)) row.push_back(std::move(cell));
     rows.push_back(std::move(row));
@@ -103,14 +105,21 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const Json answer, GetFromDaemon(std::string(wire::kTargetsRoute)));
   Json targets = Json::array();
   for (const Json& target : answer.value("targets", Json::array())) {
-    if (!invocation.target || target.value("pid", 0) == *invocation.target) targets.push_back(target);
+    const Json job = target.value("job", Json::object());
+    const bool is_of_job =
+        job.value("role", Json()).is_string() && job.value("name", "") == invocation.job.value_or("");
+    const bool is_wanted = !invocation.target || target.value("pid", 0) == *invocation.target;
+    if (is_wanted && (!invocation.job || invocation.job->empty() || is_of_job)) targets.push_back(target);
   }
   if (invocation.Has("--json")) {
     Print(FormatJson(targets));
     return 0;
   }
   if (targets.empty()) {
-    PrintAside("no process of yours is probed on this host\n  hint: `probing -t PID inject` probes one\n");
+    const std::string of_job = invocation.job.value_or("").empty() ? "" : " of job " + *invocation.job;
+    PrintAside("no process " + (of_job.empty() ? "of yours" : of_job.substr(1)) +
+               " is probed on this host\n  hint: `probing -t PID inject` probes one, `probing inject --job` "
+               "all ranks of a job\n");
     return 0;
   }
   Print(Describe(targets));
@@ -126,6 +135,7 @@ Command ListCommand() {
           .example = "probing list --json",
           .target = TargetUse::kOptional,
           .target_may_have_ended = true,
+          .target_may_be_job = true,
           .all_is_fine = true,
           .options = {{"--json", "", "print JSON"}},
           .run = Run};

@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "cli/commands.h"
+#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/parse.h"
 #include "cli/remote.h"
@@ -25,6 +26,25 @@ void TellOfClient(pid_t pid) {
   if (probe.ok()) (void)wire::Call(probe->get(), wire::Message::Request(1, "client"), kStartMs);
 }
 
+Result<int> RunForJob(const Parsed& parsed) {
+  const EachRankOptions options{.at_once = parsed.command->for_each_rank == Command::OfJob::kAtOnce,
+                                .json = parsed.invocation.Has("--json")};
+  return ForEachRank(*parsed.invocation.job, options, [&](const process::RankProcess& rank) {
+    Invocation invocation = parsed.invocation;
+    invocation.job.reset();
+    invocation.target = rank.pid;
+    // Each writes a file of its own: out.svg is out-rank3.svg.
+    if (const auto output = invocation.options.find("--output");
+        output != invocation.options.end() && output->second != "-") {
+      const std::size_t dot = output->second.rfind('.');
+      output->second.insert(dot == std::string::npos ? output->second.size() : dot,
+                            "-rank" + std::to_string(*rank.identity.rank));
+    }
+    TellOfClient(rank.pid);
+    return parsed.command->run(invocation);
+  });
+}
+
 Result<int> Main(std::string_view program, std::vector<std::string> words) {
   // A wheel cannot carry a link: there `probe` is a script which says who it is (tools/stage.py).
   const bool as_probe = !words.empty() && words[0] == "--as-probe";
@@ -42,6 +62,7 @@ Result<int> Main(std::string_view program, std::vector<std::string> words) {
   } else if (parsed.invocation.target) {
     TellOfClient(*parsed.invocation.target);
   }
+  if (parsed.invocation.job && parsed.command->for_each_rank != Command::OfJob::kNo) return RunForJob(parsed);
   return parsed.command->run(parsed.invocation);
 }
 

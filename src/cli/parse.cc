@@ -181,12 +181,16 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
     ASSIGN_OR_RETURN(TargetName name, ParseTarget(slots.target));
     invocation.target = name.pid;
     if (name.rank) {
-      ASSIGN_OR_RETURN(invocation.target, FindRank(*name.rank));
+      ASSIGN_OR_RETURN(FoundRank found, FindRank(*name.rank));
+      invocation.target = found.pid;
+      name.endpoint = std::move(found.endpoint);
     }
-    if (name.job && !command.target_may_be_job) {
+    if (name.job && !command.target_may_be_job && command.for_each_rank == Command::OfJob::kNo) {
       return Error{Code::kUsage, std::string(command.name) + " takes one process, and a job has several",
                    "name a rank: `probing -t rank:0 " + std::string(command.name) + "`"};
     }
+    if (name.job && !name.job->empty() && !invocation.Has("--hosts") && !invocation.Has("--hostfile"))
+      name.job = FullJobName(*name.job);
     invocation.job = std::move(name.job);
     invocation.endpoint = std::move(name.endpoint);
     const bool is_here = !invocation.endpoint.has_value();

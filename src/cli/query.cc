@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/scoped_fd.h"
 #include "cli/commands.h"
+#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
 #include "cli/recording.h"
@@ -63,6 +64,11 @@ Result<int> Run(const Invocation& invocation) {
   question.target = invocation.target;
   question.directory = invocation.directory;
   question.store = invocation.store;
+  question.job = invocation.job;
+  if (question.job && question.job->empty()) {
+    ASSIGN_OR_RETURN(const auto ranks, RanksOfJob(""));
+    question.job = ranks.front().identity.job;
+  }
   question.format = FormatOf(invocation);
   if (invocation.Has("--watch")) {
     ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--watch", 1));
@@ -84,6 +90,7 @@ Command QueryCommand() {
       .target_may_have_ended = true,
       .target_may_be_directory = true,
       .target_may_be_store = true,
+      .target_may_be_job = true,
       .all_is_fine = true,
       .arguments = Arguments::kOne,
       .options = {{"SQL", "", "one statement; - reads it from stdin"},

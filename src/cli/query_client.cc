@@ -21,6 +21,7 @@ Result<Bytes> QueryHosts(const Question& question) {
   if (question.target) request["target"] = *question.target;
   if (!question.directory.empty()) request["directory"] = question.directory;
   if (!question.store.empty()) request["store"] = question.store;
+  if (question.job) request["job"] = *question.job;
   if (question.format == "table") request["width"] = TerminalColumns();
   // The daemon keeps the time (probing.query.timeout). ^C ends this command and with it the query.
   return PostForBytes(std::string(wire::kQueryRoute), request, Patience::kEndless);

@@ -12,9 +12,10 @@
 namespace probing::cli {
 
 struct Question {
-  std::optional<pid_t> target;  // without one: all probed processes of this host
-  std::string directory;        // of history files, instead of processes
-  std::string store;            // clickhouse://…, instead of processes
+  std::optional<pid_t> target;                    // without one: all probed processes of this host
+  std::string directory;                          // of history files, instead of processes
+  std::string store;                              // clickhouse://…, instead of processes
+  std::optional<std::string> job = std::nullopt;  // its processes only; "": of the only job there is
   std::string sql;
   std::string format = "table";  // table, csv, json, jsonl, arrow, parquet, markdown
 };

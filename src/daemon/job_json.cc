@@ -17,6 +17,7 @@ Json JobToJson(const process::JobIdentity& identity) {
   for (const auto& [name, value] : identity.variables) variables[name] = value;
   return {{"name", identity.job},
           {"role", OrNull(std::string(process::JobRoleName(identity.role)))},
+          {"title", OrNull(identity.title)},
           {"launcher", OrNull(identity.launcher)},
           {"rank", OrNull(identity.rank)},
           {"world_size", OrNull(identity.world_size)},

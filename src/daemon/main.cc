@@ -23,6 +23,7 @@
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/history.h"
+#include "daemon/job_settings.h"
 #include "daemon/log.h"
 #include "daemon/series.h"
 #include "daemon/text_commands.h"
@@ -189,6 +190,7 @@ int Run() {
   series.Watch();
   history.Watch();
   listening.Watch();
+  FollowSettingsOfJobs(daemon);
   hosts.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);

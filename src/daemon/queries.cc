@@ -18,6 +18,7 @@
 #include "table/registry.h"
 #include "wire/config_directory.h"
 #include "wire/contract.h"
+#include "wire/diagnosis.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -103,6 +104,13 @@ Collectives CollectivesIn(const server::Request& request) {
   return text.find("global") == std::string::npos ? Collectives::kOfTarget : Collectives::kOfAll;
 }
 
+// The job that is asked about instead of one process.
+std::optional<std::string> JobOf(const server::Request& request) {
+  const auto job = request.body.find("job");
+  if (job == request.body.end() || !job->is_string()) return std::nullopt;
+  return job->get<std::string>();
+}
+
 bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
   return history && !table::ListHistory(history->directory, {.pid = history->pid}).empty();
 }
@@ -119,9 +127,11 @@ Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& samplin
       settings_(settings),
       views_(DescribeViews(wire::ConfigDirectory())),
       shared_(io),
-      own_(ClientOptions(), kThreads) {}
+      own_(ClientOptions(), kThreads),
+      unseen_(io, own_.threads, targets) {}
 
 Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std::optional<pid_t> target,
+                                             const std::vector<process::RankProcess>& ranks,
                                              cluster::Gathering& gathering) {
   const auto sql = request.body.find("sql");
   if (sql == request.body.end() || !sql->is_string())
@@ -143,15 +153,17 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     prepared.history = {directory->get<std::string>(), std::nullopt};
     return prepared;
   }
+  const std::optional<std::string> job = JobOf(request);
   if (const std::optional<std::string> directory = history_.directory())
-    prepared.history = {*directory, target ? std::optional<std::int64_t>(*target) : std::nullopt};
+    prepared.history = {*directory, target ? std::optional<std::int64_t>(*target) : std::nullopt, job};
   const std::string host = HostName();
   bool known = false;
   for (const Target* each : targets_.Known()) {
-    const bool selected = !target || each->pid == *target;
-    known = known || (target && selected);
+    const bool selected = (!target || each->pid == *target) && (!job || each->identity.JobName() == *job);
+    known = known || ((target || job) && selected);
     prepared.targets.push_back(
         {.pid = each->pid, .rank = each->identity.rank, .host = host, .selected = selected});
+    prepared.targets.back().job = each->identity.JobName();
     prepared.targets.back().ring_fds = each->ring_fds;
   }
   // What is read from outside needs no probe; what files have needs no process.
@@ -159,7 +171,20 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     const Result<process::Status> status = process::ReadStatus(*target);
     if (!status.ok() && !HasHistoryOf(prepared.history)) return status.error();
     if (!status.ok()) return prepared;
-    prepared.targets.push_back({.pid = *target, .rank = std::nullopt, .host = host, .selected = true});
+    const process::JobIdentity identity = process::ReadJobIdentity(*target);
+    prepared.targets.push_back({.pid = *target, .rank = identity.rank, .host = host, .selected = true});
+    prepared.targets.back().job = identity.JobName();
+  }
+  if (job) {
+    for (const process::RankProcess& rank : ranks) {
+      if (rank.identity.job != *job || targets_.Knows(rank.pid)) continue;
+      known = true;
+      prepared.targets.push_back(
+          {.pid = rank.pid, .rank = rank.identity.rank, .host = host, .job = *job, .selected = true});
+    }
+    if (!known && !prepared.history)
+      return Error{Code::kNotFound, "there is no job " + *job + " on this host",
+                   "`probing list` shows the jobs"};
   }
   for (table::Target& each : prepared.targets) each.shows_locals = ShowsLocals(request);
   prepared.provider = [this, &gathering](const table::Table& table, const table::Target* about,
@@ -230,20 +255,6 @@ asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Queries::Recorded(st
   co_return job;
 }
 
-// Tables that only a probe writes are empty without one.
-std::string Queries::NoProbeWarning(const std::string& sql, pid_t target) const {
-  if (targets_.Knows(target)) return "";
-  const std::string text = LowerCase(sql);
-  for (const table::Table* each : table::AllTables()) {
-    if (each->origin != table::Origin::kProbe || each->kind == table::Kind::kView ||
-        text.find(each->name) == std::string::npos)
-      continue;
-    return "process " + std::to_string(target) + " has no probe, which writes " + std::string(each->name) +
-           ": `probing -t " + std::to_string(target) + " inject` enters it";
-  }
-  return "";
-}
-
 asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request& request,
                                                           std::optional<pid_t> target) {
   // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
@@ -253,7 +264,9 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
     co_await targets_.ReadCollectives(wanted == Collectives::kOfAll ? std::nullopt : target);
   NoticeNewViews();
   cluster::Gathering gathering(hosts_.members(), hosts_.Options());
-  Result<query::QueryRequest> prepared = Prepare(request, target, gathering);
+  std::vector<process::RankProcess> ranks;  // of this host, probed or not
+  if (JobOf(request)) ranks = co_await Aside(io_, own_.threads, [] { return process::FindRanks(); });
+  Result<query::QueryRequest> prepared = Prepare(request, target, ranks, gathering);
   if (!prepared.ok()) co_return prepared.error();
   std::vector<std::string> unread;
   if (request.body.contains("directory") && RecordedJob::IsIn(prepared->history->directory)) {
@@ -280,9 +293,12 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
     PrepareForHost(request, hosts_.members().instance(), content);
   if (!ShowsLocals(request) && LowerCase(prepared->sql).find("locals") != std::string::npos)
     answer.warnings.emplace_back("the column locals is NULL: local variables take the right to eval");
-  if (target && !request.body.contains("directory")) {
-    if (std::string warning = NoProbeWarning(prepared->sql, *target); !warning.empty())
-      answer.warnings.push_back(std::move(warning));
+  // What is asked for another host, it says itself.
+  if (!request.body.contains("directory") && prepared->format.format != query::Format::kFrame) {
+    const Unseen::Report unseen =
+        co_await unseen_.Explain({prepared->sql, target, JobOf(request), answer.rows});
+    answer.warnings.insert(answer.warnings.end(), unseen.warnings.begin(), unseen.warnings.end());
+    if (unseen.ranks_are_missing) content.headers.emplace_back(wire::kPartialHeader, "ranks");
   }
   for (const std::string& warning : answer.warnings) {
     content.headers.emplace_back(

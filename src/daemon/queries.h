@@ -16,6 +16,7 @@
 #include "daemon/sampling.h"
 #include "daemon/shared_answer.h"
 #include "daemon/targets.h"
+#include "daemon/unseen.h"
 #include "server/router.h"
 #include "wire/settings.h"
 
@@ -41,16 +42,14 @@ class Queries {
   QueryPool& PoolFor(query::Format format);
   // When this is cancelled, so is the query.
   boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
-  // Lifetime: `gathering` outlives the query.
+  // Lifetime: `gathering` outlives the query. `ranks` are those of this host, when a job is asked about.
   Result<query::QueryRequest> Prepare(const server::Request& request, std::optional<pid_t> target,
+                                      const std::vector<process::RankProcess>& ranks,
                                       cluster::Gathering& gathering);
   // Called on a thread of the pool, in the middle of a query.
   Result<table::Rows> Provide(const table::Table& table, const table::Target* target,
                               const std::vector<std::size_t>& columns, cluster::Gathering& gathering);
   void NoticeNewViews();
-  // "" where there is nothing to say.
-  std::string NoProbeWarning(const std::string& sql, pid_t target) const;
-
   boost::asio::io_context& io_;
   Targets& targets_;
   const Sampling& sampling_;
@@ -62,6 +61,7 @@ class Queries {
   SharedAnswers shared_;
   QueryPool own_;
   std::optional<QueryPool> for_hosts_;  // once one of them has asked
+  Unseen unseen_;
 };
 
 }  // namespace probing::daemon

@@ -125,7 +125,7 @@ Result<void> RecordedJob::Add(std::int64_t rank, const std::string& path) {
   auto ring = std::make_shared<const ScopedFd>(fcntl(arena->fd(), F_DUPFD_CLOEXEC, 0));
   if (!ring->valid()) return ErrnoError("duplicate the descriptor of a ring");
   for (const auto& [name, group] : recording->groups) members_.insert(group.ranks.begin(), group.ranks.end());
-  table::Target target{.pid = -1 - rank, .rank = rank, .host = name_};
+  table::Target target{.pid = -1 - rank, .rank = rank, .host = name_, .job = name_};
   target.ring_fds.push_back(std::move(ring));
   targets_.push_back(std::move(target));
   arenas_.push_back(std::move(arena));
@@ -137,7 +137,7 @@ void RecordedJob::AddMissing() {
   for (const table::Target& target : targets_) present.insert(*target.rank);
   for (const std::int64_t rank : members_) {
     if (rank < 0 || rank > kMostRank || present.contains(rank) || targets_.size() >= kMostRanks) continue;
-    targets_.push_back({.pid = -1 - rank, .rank = rank, .host = name_});
+    targets_.push_back({.pid = -1 - rank, .rank = rank, .host = name_, .job = name_});
   }
 }
 

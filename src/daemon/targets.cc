@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/scoped_fd.h"
+#include "base/text.h"
 #include "daemon/aside.h"
 #include "daemon/audit.h"
 #include "daemon/discovery.h"
@@ -34,6 +35,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr auto kHelloTimeout = 24h;     // a stopped process answers when it is continued
 constexpr auto kHelloExpected = 100ms;  // any other does so within one
 constexpr auto kAskForRank = 3s;
+constexpr auto kRolesExpected = 300s;
 constexpr auto kClientTold = 5s;
 // Rules of one diagnosis ask for collectives several times within a second.
 constexpr auto kCollectivesKept = 1s;
@@ -139,27 +141,67 @@ asio::awaitable<void> Targets::Greet(TargetPtr target) {
   if (target->state == TargetState::kSilent) target->state = TargetState::kLive;
   Log(LogLevel::kInfo, "target " + std::to_string(target->pid) + " is here: " + target->command);
   Audit("probed", {{"target", target->pid}, {"how", target->how}, {"command", target->command}});
-  if (!target->identity.rank && target->identity.role == process::JobRole::kNone)
+  if (target->identity.role == process::JobRole::kNone || target->identity.role == process::JobRole::kRank)
     asio::co_spawn(io_, LearnRank(target), asio::detached);
-  if (on_hello_) on_hello_();
+  for (const auto& callback : on_hello_) callback();
 }
 
-// Where no launcher has said it, torch.distributed does once the job has set it up.
+namespace {
+
+// "dp=0,tp=1". What a launcher said by variables stays.
+void AddRoles(std::string_view text, process::JobIdentity& identity) {
+  constexpr std::size_t kMostRoles = 16;
+  while (!text.empty() && identity.parallel.size() < kMostRoles) {
+    std::string_view value = TakePart(text, ',');
+    const std::string_view name = TakePart(value, '=');
+    std::int64_t rank = 0;
+    const bool known =
+        std::ranges::any_of(identity.parallel, [&](const auto& each) { return each.first == name; });
+    if (!known && !name.empty() && ParseNumber(value, rank)) identity.parallel.emplace_back(name, rank);
+  }
+}
+
+}  // namespace
+
+// Where no launcher has said it, torch.distributed does once the job has set it up; what part the rank has
+// (tensor parallel rank 1) only code in the process knows, some time later.
 asio::awaitable<void> Targets::LearnRank(TargetPtr target) {
+  const auto until = std::chrono::steady_clock::now() + kRolesExpected;
   while (target->state == TargetState::kLive) {
     const Result<wire::Message> hello =
         co_await target->link.Call(wire::Message::Request(0, "hello"), kHelloTimeout);
     if (!hello.ok()) co_return;
-    if (!hello->Get("rank").empty()) {
-      process::JobIdentity& identity = target->identity;
-      identity.role = process::JobRole::kRank;
-      identity.launcher = "torch";
-      identity.rank = hello->GetNumber("rank");
-      identity.world_size = hello->GetNumber("world_size");
+    if (!hello->Get("rank").empty() && target->identity.role == process::JobRole::kNone) {
+      // It may have put more into os.environ by now.
+      process::JobIdentity identity =
+          co_await Aside(io_, threads_, [pid = target->pid] { return process::ReadJobIdentity(pid); });
+      if (identity.role == process::JobRole::kNone) {
+        identity.role = process::JobRole::kRank;
+        identity.launcher = "torch";
+        identity.rank = hello->GetNumber("rank");
+        identity.world_size = hello->GetNumber("world_size");
+        process::NameJob(identity, target->pid);
+      }
+      target->identity = std::move(identity);
+    }
+    if (const std::string_view roles = hello->Get("roles"); !roles.empty()) {
+      AddRoles(roles, target->identity);
       co_return;
     }
+    const bool has_rank = target->identity.role != process::JobRole::kNone;
+    if (has_rank && std::chrono::steady_clock::now() > until) co_return;
     co_await Sleep(io_, kAskForRank);
   }
+}
+
+asio::awaitable<std::string> Targets::SettingOf(pid_t pid, std::string name,
+                                                std::chrono::milliseconds timeout) {
+  const auto found = targets_.find(pid);
+  if (found == targets_.end() || found->second->state != TargetState::kLive) co_return "";
+  const TargetPtr target = found->second;
+  const Result<wire::Message> answer =
+      co_await target->link.Call(wire::Message::Request(0, "config"), timeout);
+  co_return answer.ok() ? std::string(answer->Get(name)) : "";
 }
 
 asio::awaitable<void> Targets::OnClient(pid_t pid) {
@@ -254,6 +296,7 @@ asio::awaitable<void> Targets::Refresh(Look look) {
   const auto ago = std::chrono::steady_clock::now() - looked_everywhere_;
   if (look == Look::kEverywhere || ago > kLookedRecently) {
     co_await LookEverywhere();
+    ReadTitles();
   } else {
     if (ago > kLookedEverywhere) asio::co_spawn(io_, LookEverywhere(), asio::detached);
     for (const std::string& path : FindOwnProbeSockets()) AttachTo(path);
@@ -265,6 +308,17 @@ asio::awaitable<void> Targets::Refresh(Look look) {
     });
     if (!waiting) co_return;
     co_await Sleep(io_, 1ms);
+  }
+}
+
+// Programs write what they do over their command lines: VLLM::EngineCore, ray::Actor.method.
+void Targets::ReadTitles() {
+  for (const auto& [pid, target] : targets_) {
+    if (target->state != TargetState::kLive) continue;
+    std::string command = process::CommandLine(pid).substr(0, kMaxShownBytes);
+    if (command.empty()) continue;
+    target->identity.title = process::TitleIn(command);
+    target->command = std::move(command);
   }
 }
 

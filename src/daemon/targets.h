@@ -80,6 +80,10 @@ class Targets {
   // target, or of all. Waits a moment for them; one that does not answer keeps nobody waiting for longer.
   boost::asio::awaitable<void> ReadCollectives(std::optional<pid_t> pid);
 
+  // The value of a setting of the probe in this target; "" when it does not answer in time.
+  boost::asio::awaitable<std::string> SettingOf(pid_t pid, std::string name,
+                                                std::chrono::milliseconds timeout);
+
   // A user asks about this process: a program that waits for its first client (PROBE_BG=0) begins. Returns
   // when it has, or after some seconds; at once for all others.
   boost::asio::awaitable<void> OnClient(pid_t pid);
@@ -89,8 +93,8 @@ class Targets {
   // Follows the user's own socket directories from now on.
   void Watch();
 
-  // Called whenever a target has said hello and its rings are here. One callback.
-  void OnHello(std::function<void()> callback) { on_hello_ = std::move(callback); }
+  // Called whenever a target has said hello and its rings are here.
+  void OnHello(std::function<void()> callback) { on_hello_.push_back(std::move(callback)); }
 
   // Another memory file with rows about this target, if it is still the one that was meant.
   void AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd);
@@ -113,6 +117,7 @@ class Targets {
 
   void AttachTo(const std::string& socket_path);
   boost::asio::awaitable<void> LookEverywhere();
+  void ReadTitles();
   boost::asio::awaitable<void> Greet(TargetPtr target);
   boost::asio::awaitable<void> LearnRank(TargetPtr target);
   boost::asio::awaitable<void> ReadCollectivesOf(TargetPtr target, std::shared_ptr<std::size_t> waiting);
@@ -122,7 +127,7 @@ class Targets {
   boost::asio::io_context& io_;
   boost::asio::thread_pool& threads_;
   const wire::Settings& settings_;
-  std::function<void()> on_hello_;
+  std::vector<std::function<void()>> on_hello_;
   std::map<pid_t, TargetPtr> targets_;
   std::map<std::string, pid_t> pid_by_path_;  // so that a known probe is not woken by every look
   std::chrono::steady_clock::time_point looked_everywhere_;

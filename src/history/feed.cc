@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "store/schema.h"
 #include "table/registry.h"
 #include "table/rows.h"
 
@@ -23,6 +24,8 @@ Feed::Feed(ring::Reader& reader, const ring::TableInfo& info, ring::Cursor behin
   for (const table::Column& column : own) columns_.push_back({std::string(column.name), column.type});
   own_columns_ = columns_.size();
   for (const table::Column& common : table::CommonColumns()) {
+    if (common.name == store::kJob)
+      continue;  // a folder of files has it in its name, a store in a column of its own
     const auto has_it = [&](const query::FileColumn& column) {
       return LowerCase(column.name) == common.name;
     };

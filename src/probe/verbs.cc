@@ -163,7 +163,7 @@ Message Control::Hello(std::uint32_t id) const {
   answer.Set("python", python != nullptr ? python->Version() : "");
   answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
   if (const std::optional<pyapi::JobPlace> place = pyapi::NotedJobPlace())
-    answer.Set("rank", place->rank).Set("world_size", place->world_size);
+    answer.Set("rank", place->rank).Set("world_size", place->world_size).Set("roles", place->roles);
   if (first_client_.is_awaited()) answer.Set("waits", 1);
   // For code in this process that found us here; see python/probing/_library.py.
   answer.Set("python_entry", static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&probing_python)));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "pyapi/python_api.h"
 
@@ -11,6 +12,7 @@ namespace probing::pyapi {
 struct JobPlace {
   std::int64_t rank = 0;
   std::int64_t world_size = 0;
+  std::string roles;  // "dp=0,tp=1": the rank in each kind of parallelism; "" where that is not known
 };
 
 // `place` is place_in_job() of hooks.py. With the GIL; nothing is raised.

@@ -29,7 +29,7 @@ bool GetLimits(Unpacker& unpacker, Limits& limits) {
 
 void PutTarget(Packer& packer, const table::Target& target) {
   packer.Put(target.pid).Put(target.rank.has_value()).Put(target.rank.value_or(0)).Put(target.host);
-  packer.Put(target.selected).Put(target.shows_locals);
+  packer.Put(target.job).Put(target.selected).Put(target.shows_locals);
   packer.Put(static_cast<std::uint64_t>(target.ring_fds.size()));
 }
 
@@ -39,8 +39,9 @@ bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>&
   std::int64_t rank = 0;
   std::uint64_t file_count = 0;
   const bool complete = unpacker.Get(target.pid) && unpacker.Get(has_rank) && unpacker.Get(rank) &&
-                        unpacker.Get(target.host) && unpacker.Get(target.selected) &&
-                        unpacker.Get(target.shows_locals) && unpacker.Get(file_count);
+                        unpacker.Get(target.host) && unpacker.Get(target.job) &&
+                        unpacker.Get(target.selected) && unpacker.Get(target.shows_locals) &&
+                        unpacker.Get(file_count);
   if (!complete || file_count > files.size() - next_file) return false;
   if (has_rank) target.rank = rank;
   for (std::uint64_t i = 0; i < file_count; ++i)
@@ -52,6 +53,7 @@ void PutHistory(Packer& packer, const std::optional<table::HistoryScope>& histor
   packer.Put(history.has_value());
   if (!history) return;
   packer.Put(history->directory).Put(history->pid.has_value()).Put(history->pid.value_or(0));
+  packer.Put(history->job.has_value()).Put(history->job.value_or(""));
 }
 
 bool GetHistory(Unpacker& unpacker, std::optional<table::HistoryScope>& history) {
@@ -61,8 +63,13 @@ bool GetHistory(Unpacker& unpacker, std::optional<table::HistoryScope>& history)
   if (!unpacker.Get(is_there)) return false;
   if (!is_there) return true;
   history.emplace();
-  if (!unpacker.Get(history->directory) || !unpacker.Get(has_pid) || !unpacker.Get(pid)) return false;
+  bool has_job = false;
+  std::string job;
+  if (!unpacker.Get(history->directory) || !unpacker.Get(has_pid) || !unpacker.Get(pid) ||
+      !unpacker.Get(has_job) || !unpacker.Get(job))
+    return false;
   if (has_pid) history->pid = pid;
+  if (has_job) history->job = std::move(job);
   return true;
 }
 

@@ -70,6 +70,7 @@ OutputColumn PlanColumn(const BindData& data, idx_t index, table::ScanRequest& r
     if (name == "pid") return {kPid};
     if (name == "rank") return {kRank};
     if (name == "host") return {kHost};
+    if (name == "job") return {kJob};
     own = 0;  // timestamp_ns
   } else {
     to_microseconds = table.columns[index].type == Type::kTimestamp;
@@ -119,7 +120,10 @@ void Init(duckdb_init_info info) {
     if (data.everywhere || target.selected) request.targets.push_back(&target);
   }
   request.history = scope.history;
-  if (request.history && data.everywhere) request.history->pid.reset();
+  if (request.history && data.everywhere) {
+    request.history->pid.reset();
+    request.history->job.reset();
+  }
   if (const auto time = scope.time.find(state->table); time != scope.time.end()) request.time = time->second;
   if (!scope.is_rehearsal) {
     Result<std::vector<table::Part>> parts = data.source->Parts(request);

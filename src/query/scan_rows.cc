@@ -29,6 +29,8 @@ void PutTarget(const DuckDb& api, duckdb_vector vector, const OutputColumn& outp
     value = api.create_int64(*target->rank);
   if (target != nullptr && output.from == OutputColumn::From::kHost)
     value = api.create_varchar_length(target->host.data(), target->host.size());
+  if (target != nullptr && output.from == OutputColumn::From::kJob && !target->job.empty())
+    value = api.create_varchar_length(target->job.data(), target->job.size());
   if (value == nullptr) {
     api.vector_ensure_validity_writable(vector);
     std::memset(api.vector_get_validity(vector), 0, kBatchRows / 8);

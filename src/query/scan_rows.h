@@ -18,7 +18,7 @@ namespace probing::query {
 
 // One column of the output, in the order DuckDB wants them.
 struct OutputColumn {
-  enum class From { kSource, kPid, kRank, kHost, kNothing } from;
+  enum class From { kSource, kPid, kRank, kHost, kJob, kNothing } from;
   bool to_microseconds = false;
 };
 
@@ -36,7 +36,7 @@ struct ScanState {
 struct ThreadState {
   std::unique_ptr<table::Cursor> cursor;
   const table::Target* target = nullptr;
-  bool has_all_columns = false;  // the cursor gives pid, rank and host, too
+  bool has_all_columns = false;  // the cursor gives pid, rank, host and job, too
   std::vector<std::array<std::uint64_t, table::kBatchRows / 64>> validity;
 };
 

@@ -90,7 +90,7 @@ std::vector<std::string> DropStatements(const table::Table& table) {
 
 std::string MetricColumns(std::span<const Metric> metrics) {
   // Columns that training_logs has already; names in SQL do not differ by case.
-  std::set<std::string> taken{"timestamp", "source", "epoch", "step", "loss", "pid", "rank", "host"};
+  std::set<std::string> taken{"timestamp", "source", "epoch", "step", "loss", "pid", "rank", "host", "job"};
   std::string columns;
   for (const Metric& metric : metrics) {
     const std::string lower = LowerCase(metric.name);

@@ -33,6 +33,8 @@ std::shared_ptr<const Target> TargetOf(const HistoryFile& file) {
   target->pid = file.ring.pid;
   target->rank = file.rank;
   target->host = file.ring.host;
+  // Files of processes outside a job are kept in a folder of this name, too.
+  if (file.rank || file.job != "local") target->job = file.job;
   return target;
 }
 
@@ -49,6 +51,8 @@ class StoredSource : public table::Source {
     if (request.history)
       files = table::ListHistory(request.history->directory,
                                  {.table = std::string(table_.name), .pid = request.history->pid});
+    if (request.history && request.history->job)
+      std::erase_if(files, [&](const HistoryFile& file) { return file.job != *request.history->job; });
     std::vector<Part> parts;
     for (const Target* target : request.targets) {
       for (const auto& fd : target->ring_fds) {

@@ -128,7 +128,8 @@ Shape ShapeOf(const table::Table& table) {
     if (MayBeStored(column.name)) shape.columns.push_back({std::string(column.name), column.type});
   }
   for (const table::Column& common : table::CommonColumns()) {
-    if (!HasColumn(shape, common.name)) shape.columns.push_back({std::string(common.name), common.type});
+    if (common.name != kJob && !HasColumn(shape, common.name))
+      shape.columns.push_back({std::string(common.name), common.type});
   }
   return shape;
 }

@@ -118,22 +118,31 @@ constexpr std::array kTables{
           About::kHost},
     Table{
         "cluster.stacks", Kind::kView, Origin::kOutside,
-        "where main threads are now, those with the same stack together; pid, rank and host of the first",
+        "where the ranks are now, those of a job with the same stack together; pid, rank and host of the "
+        "first",
         kClusterStacks,
-        "WITH frames AS (SELECT pid, rank, host, depth, func, lineno,"
-        " func || coalesce(' (' || file, '') AS place, CASE WHEN file IS NULL THEN '' ELSE ')' END AS tail"
-        " FROM {python.backtrace}),"
-        " each AS (SELECT pid, rank, host, max(func) FILTER (depth = 0) AS innermost,"
+        // Of each process the thread that trains: the main one, unless that runs nothing but a library and
+        // another thread runs the program (Ray Train).
+        "WITH frames AS (SELECT pid, rank, host, job, tid, depth, func, lineno,"
+        " func || coalesce(' (' || file, '') AS place, CASE WHEN file IS NULL THEN '' ELSE ')' END AS tail,"
+        " NOT regexp_matches(coalesce(file, '<'), '/lib(64)?/python3|-packages/|^<') AS is_own,"
+        " contains(coalesce(file, ''), '/torch/') AS is_torch FROM {python.stacks}),"
+        " threads AS (SELECT host, pid, tid FROM (SELECT host, pid, tid, tid = pid AS is_main,"
+        " bool_or(is_own) AS own, bool_or(is_torch) AS torch FROM frames GROUP BY host, pid, tid)"
+        " QUALIFY row_number() OVER (PARTITION BY host, pid ORDER BY is_main AND own DESC, own AND torch "
+        "DESC,"
+        " is_main AND torch DESC, own DESC, is_main DESC, tid) = 1),"
+        " each AS (SELECT pid, rank, host, job, max(func) FILTER (depth = 0) AS innermost,"
         " string_agg(place || tail, chr(10) ORDER BY depth) AS functions,"
         " string_agg(place || coalesce(':' || lineno, '') || tail, chr(10) ORDER BY depth) AS lines"
-        " FROM frames GROUP BY pid, rank, host)"
+        " FROM frames SEMI JOIN threads USING (host, pid, tid) GROUP BY pid, rank, host, job)"
         " SELECT count(*) AS processes,"
         " CAST(to_json(coalesce(list(rank ORDER BY rank) FILTER (rank IS NOT NULL), [])) AS VARCHAR) AS "
         "ranks,"
         " CAST(to_json(list(pid ORDER BY rank, pid)) AS VARCHAR) AS pids, any_value(innermost) AS innermost,"
         " CASE WHEN count(DISTINCT lines) = 1 THEN any_value(lines) ELSE functions END AS stack,"
         " first(pid ORDER BY rank, pid) AS pid, first(rank ORDER BY rank, pid) AS rank,"
-        " first(host ORDER BY rank, pid) AS host FROM each GROUP BY functions"},
+        " first(host ORDER BY rank, pid) AS host, job FROM each GROUP BY functions, job"},
     Table{"probing.targets", Kind::kLive, Origin::kDaemon, "processes that are looked into", kTargets},
     Table{"probing.config", Kind::kLive, Origin::kDaemon, "settings and their values", kConfig, "",
           About::kHost},

@@ -151,7 +151,7 @@ constexpr std::array kTables{
           kFlame,
           "SELECT stack, count(*) AS samples, sum(weight) AS weight,"
           " count(*) FILTER (WHERE on_cpu) AS on_cpu, count(*) FILTER (WHERE has_gil) AS has_gil,"
-          " pid, rank, host FROM {python.samples} GROUP BY stack, pid, rank, host"},
+          " pid, rank, host, job FROM {python.samples} GROUP BY stack, pid, rank, host, job"},
     Table{"python.memory", Kind::kStored, Origin::kProbe,
           "memory over time: the process every second, the interpreter every few", kMemory},
     Table{"python.gc", Kind::kStored, Origin::kProbe, "runs of the garbage collector", kGc},

@@ -70,6 +70,7 @@ std::span<const Column> CommonColumns() {
       Column{"pid", Type::kInt64, "", "process id of the target, as its host sees it"},
       Column{"rank", Type::kInt64, "", "rank of the target in its job; NULL outside a job"},
       Column{"host", Type::kString, "", "name of the host the target runs on"},
+      Column{"job", Type::kString, "", "name of the job the target belongs to; NULL outside a job"},
   };
   return kColumns;
 }

@@ -30,6 +30,7 @@ struct Target {
   std::int64_t pid = 0;  // negative: known by files only, there is no such process
   std::optional<std::int64_t> rank;
   std::string host;
+  std::string job;            // "" outside a job
   bool shows_locals = false;  // to the one who asks: they are for the right to eval
   bool selected = true;       // `python.x` reads selected targets only, `global.python.x` all
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;  // shared by all parts that read them
@@ -44,7 +45,8 @@ struct TimeRange {
 // Files with rows that are, or were, in rings (history_files.h).
 struct HistoryScope {
   std::string directory;
-  std::optional<std::int64_t> pid;  // only rows about this process
+  std::optional<std::int64_t> pid;                // only rows about this process
+  std::optional<std::string> job = std::nullopt;  // only rows about processes of this job
 };
 
 struct ScanRequest {

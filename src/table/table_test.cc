@@ -34,7 +34,7 @@ TEST(Declarations, AreComplete) {
       EXPECT_EQ(column.doc.find('\n'), std::string_view::npos);
       EXPECT_TRUE(names.insert(column.name).second) << column.name << " is there twice";
     }
-    for (const char* name : {"pid", "rank", "host"}) EXPECT_TRUE(names.contains(name));
+    for (const char* name : {"pid", "rank", "host", "job"}) EXPECT_TRUE(names.contains(name));
     if (table->kind == Kind::kStored) {
       ASSERT_FALSE(table->columns.empty());
       EXPECT_EQ(table->columns[0].name, "timestamp") << "the ring's first column is the time";
@@ -113,7 +113,7 @@ TEST(UserTables, TakeTheWiderTypeWhereTargetsDisagree) {
   ASSERT_EQ(table.table().columns.size(), 3U);
   EXPECT_EQ(table.table().columns[1].type, Type::kDouble);
   EXPECT_EQ(table.table().columns[2].type, Type::kString);
-  EXPECT_EQ(SqlColumns(table.table()).size(), 7U);  // and pid, rank, host, timestamp_ns
+  EXPECT_EQ(SqlColumns(table.table()).size(), 8U);  // and pid, rank, host, job, timestamp_ns
 }
 
 }  // namespace

@@ -39,18 +39,18 @@ constexpr std::array kTables{
           kMemoryUsage,
           "SELECT timestamp, rss / 1048576.0::DOUBLE AS rss_mb, vms / 1048576.0::DOUBLE AS vms_mb,"
           " swap / 1048576.0::DOUBLE AS swap_mb, children_rss / 1048576.0::DOUBLE AS children_rss_mb,"
-          " host_available / 1048576.0::DOUBLE AS host_available_mb, pid, rank, host"
+          " host_available / 1048576.0::DOUBLE AS host_available_mb, pid, rank, host, job"
           " FROM {system.memory}"},
     Table{"profiling_data", Kind::kView, Origin::kProbe, "how long operations took", kProfilingData,
-          "SELECT timestamp, operation_name, duration_ms, step, 'torch' AS source, pid, rank, host"
+          "SELECT timestamp, operation_name, duration_ms, step, 'torch' AS source, pid, rank, host, job"
           " FROM {python.torch_trace} UNION ALL"
-          " SELECT timestamp, name, duration_ms, step, 'span', pid, rank, host"
+          " SELECT timestamp, name, duration_ms, step, 'span', pid, rank, host, job"
           " FROM {python.spans} WHERE duration_ms IS NOT NULL"},
     Table{"training_logs", Kind::kView, Origin::kProbe,
           "what the job logs about its training, one row for each step", kTrainingLogs,
           "SELECT min(timestamp) AS timestamp, source, max(epoch) AS epoch, max(step) AS step,"
-          " max(value) FILTER (WHERE name = 'loss') AS loss{metrics}, pid, rank, host"
-          " FROM {python.metrics} GROUP BY source, row, pid, rank, host"},
+          " max(value) FILTER (WHERE name = 'loss') AS loss{metrics}, pid, rank, host, job"
+          " FROM {python.metrics} GROUP BY source, row, pid, rank, host, job"},
 };
 
 }  // namespace

@@ -11,6 +11,9 @@ namespace probing::wire {
 
 inline constexpr std::string_view kDiagnoseRoute = "/api/v1/diagnose";
 
+// Beside the answer of a query that ranks without a probe are missing from: "ranks".
+inline constexpr std::string_view kPartialHeader = "Probing-Partial";
+
 // " rank 1", " ranks 0, 3"; " process 4711" where there are no ranks; "" when it is about nobody.
 inline std::string WhoText(const std::vector<std::int64_t>& ranks, const std::vector<std::int64_t>& pids) {
   const std::vector<std::int64_t>& numbers = ranks.empty() ? pids : ranks;

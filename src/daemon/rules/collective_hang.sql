@@ -18,7 +18,7 @@ clock AS (
 entered AS (
   SELECT host, pid, rank, job, seq, process_group, op, members, timestamp_ns,
          timestamp_ns - (coalesce(offset_ms, 0) * 1e6)::BIGINT AS here_ns
-  FROM global.python.collective_starts JOIN member USING (host, pid, rank) LEFT JOIN clock USING (host)
+  FROM global.python.collective_starts JOIN member USING (host, pid, rank, job) LEFT JOIN clock USING (host)
   WHERE NOT coalesce(p2p, false)
 ),
 -- How far each rank has come in each group, also by operations that are no longer recorded.

@@ -8,7 +8,7 @@ WITH member AS (
 entered AS (
   SELECT DISTINCT job, process_group, seq, rank, host, pid, op, bytes, dtype,
          CASE WHEN op IN ('all_reduce', 'broadcast') THEN op || ' of ' || bytes || ' bytes' ELSE op END AS call
-  FROM global.python.collective_starts JOIN member USING (host, pid, rank)
+  FROM global.python.collective_starts JOIN member USING (host, pid, rank, job)
   WHERE op NOT IN ('send', 'recv', 'isend', 'irecv') AND NOT coalesce(p2p, false)
 ),
 different AS (

@@ -26,10 +26,10 @@ known AS (
   JOIN (SELECT communicator, any_value(job) AS job FROM told GROUP BY communicator) AS j USING (communicator)
   LEFT JOIN member AS m ON t.rank IS NULL AND m.job = j.job AND m.rank = t.comm_rank AND m.world_size = t.size
   WHERE j.job IS NULL OR j.job NOT IN (
-    SELECT s.job FROM member AS s JOIN global.python.collective_starts AS c USING (host, pid, rank))
+    SELECT s.job FROM member AS s JOIN global.python.collective_starts AS c USING (host, pid, rank, job))
 ),
 stepped AS (
-  SELECT job, max(timestamp) AS last FROM global.python.torch_steps JOIN member USING (host, pid, rank) GROUP BY job
+  SELECT job, max(timestamp) AS last FROM global.python.torch_steps JOIN member USING (host, pid, rank, job) GROUP BY job
 ),
 halted AS (
   SELECT k.communicator, any_value(k.op) AS op, max(k.launched) AS launched

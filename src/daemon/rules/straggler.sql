@@ -18,7 +18,7 @@ arrived AS (
   SELECT host, pid, rank, job, process_group, seq, min(timestamp_ns) AS there_ns,
          min(timestamp_ns) - (coalesce(any_value(offset_ms), 0) * 1e6)::BIGINT AS here_ns,
          any_value(coalesce(error_ms, 0)) AS error_ms
-  FROM global.python.collective_starts JOIN member USING (host, pid, rank) LEFT JOIN clock USING (host)
+  FROM global.python.collective_starts JOIN member USING (host, pid, rank, job) LEFT JOIN clock USING (host)
   WHERE timestamp > now() - to_seconds({patience} * 6) AND NOT coalesce(p2p, false)
   GROUP BY host, pid, rank, job, process_group, seq
 ),
@@ -68,7 +68,7 @@ meanwhile AS (
 ),
 waits AS (
   SELECT host, pid, job, avg(duration_ms) AS wait_ms
-  FROM global.python.collectives JOIN member USING (host, pid, rank)
+  FROM global.python.collectives JOIN member USING (host, pid, rank, job)
   WHERE timestamp > now() - to_seconds({patience} * 6) AND duration_ms IS NOT NULL
   GROUP BY host, pid, job HAVING count(*) >= 10
 ),
@@ -80,7 +80,7 @@ waiting AS (
 own AS (
   SELECT s.host, s.pid, m.job, median(s.data_wait) AS data_s, median(s.forward) AS forward_s,
          median(s.backward) AS backward_s
-  FROM global.python.torch_steps AS s JOIN member AS m USING (host, pid, rank)
+  FROM global.python.torch_steps AS s JOIN member AS m USING (host, pid, rank, job)
   WHERE s.timestamp > now() - to_seconds({patience} * 6)
   GROUP BY s.host, s.pid, m.job HAVING count(*) >= 5
 ),

@@ -20,7 +20,7 @@ FROM (
            toFloat64(assumeNotNull(process_memory)) AS bytes,
            floor((s + {patience} * 6) / ({patience} * 2)) AS third
     FROM global.system.gpu
-    ALL LEFT JOIN (SELECT host, pid, min(timestamp_ns) AS first_ns FROM global.python.torch_steps
+    GLOBAL ALL LEFT JOIN (SELECT host, pid, min(timestamp_ns) AS first_ns FROM global.python.torch_steps
                    WHERE timestamp > now() - toUInt32({patience} * 6) GROUP BY host, pid) AS begun USING host, pid
     WHERE timestamp > now() - toUInt32({patience} * 6) AND isNotNull(process_memory) AND timestamp_ns > first_ns
   )

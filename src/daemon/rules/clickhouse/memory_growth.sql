@@ -19,7 +19,7 @@ FROM (
            toFloat64(assumeNotNull(rss) + ifNull(children_rss, 0)) AS bytes,
            floor((s + {patience} * 6) / ({patience} * 2)) AS third
     FROM global.system.memory
-    ALL LEFT JOIN (SELECT host, pid, min(timestamp_ns) AS first_ns FROM global.python.torch_steps
+    GLOBAL ALL LEFT JOIN (SELECT host, pid, min(timestamp_ns) AS first_ns FROM global.python.torch_steps
                    WHERE timestamp > now() - toUInt32({patience} * 6) GROUP BY host, pid) AS begun USING host, pid
     WHERE timestamp > now() - toUInt32({patience} * 6) AND isNotNull(rss) AND timestamp_ns > first_ns
   )
