@@ -1,6 +1,6 @@
 // All ranks of the job, on all hosts that probingd knows: what is asked, and what is made of it.
 import { bytes, integer, percent, seconds } from "./format";
-import type { HeatField, RankMetric, RankStep, SlowestRow } from "../types/targets";
+import type { ClusterRows, HeatField, OfJob, RankMetric, RankRow, RankStep, SlowestRow } from "../types/targets";
 
 // What can colour the grid.
 export const METRICS: RankMetric[] = [
@@ -32,28 +32,46 @@ const RANKS_SQL = `WITH steps AS (
   QUALIFY bool_or(t.state <> 'ended') OVER (PARTITION BY t.job) OR NOT bool_or(t.state <> 'ended') OVER ()
   ORDER BY t.job, t.rank, t.pid`;
 
-const STACKS_SQL = `SELECT processes, ranks, innermost, stack FROM global.cluster.stacks
+const STACKS_SQL = `SELECT processes, ranks, innermost, stack, job FROM global.cluster.stacks
   ORDER BY processes DESC, pid`;
 
-const HEAT_SQL = `SELECT rank, step, duration FROM global.python.torch_steps
+const HEAT_SQL = `SELECT job, rank, step, duration FROM global.python.torch_steps
   WHERE timestamp > now() - interval '10 minutes' AND rank IS NOT NULL
-  QUALIFY step > max(step) OVER () - 200 ORDER BY rank, step`;
+  QUALIFY step > max(step) OVER (PARTITION BY job) - 200 ORDER BY rank, step`;
 
 // Who is waited for waits least: the time of a step without what it spent in collectives is a rank's own.
 const SLOWEST_SQL = `WITH waits AS (
     SELECT host, pid, step, sum(duration_ms) / 1e3 AS waited FROM global.python.collectives
     WHERE timestamp > now() - interval '10 minutes' GROUP BY host, pid, step),
   own AS (
-    SELECT s.rank, s.step, greatest(s.duration - coalesce(w.waited, 0), 0) AS own
+    SELECT s.job, s.rank, s.step, greatest(s.duration - coalesce(w.waited, 0), 0) AS own
     FROM global.python.torch_steps AS s LEFT JOIN waits AS w USING (host, pid, step)
     WHERE s.timestamp > now() - interval '10 minutes' AND s.rank IS NOT NULL)
-  SELECT step, arg_max(rank, own) AS rank, max(own) AS slowest, median(own) AS middle
-  FROM own GROUP BY step HAVING count(*) > 1 QUALIFY step > max(step) OVER () - 200 ORDER BY step`;
+  SELECT job, step, arg_max(rank, own) AS rank, max(own) AS slowest, median(own) AS middle
+  FROM own GROUP BY job, step HAVING count(*) > 1
+  QUALIFY step > max(step) OVER (PARTITION BY job) - 200 ORDER BY step`;
 
 export const QUERIES = { ranks: RANKS_SQL, stacks: STACKS_SQL, steps: HEAT_SQL, slowest: SLOWEST_SQL };
 
+// The jobs that have ranks here, those that run first.
+export function jobsOf(ranks: RankRow[]): string[] {
+  const live = ranks.filter(({ state }) => state !== "ended");
+  return [...new Set([...live, ...ranks].map(({ job }) => job ?? ""))];
+}
+
+// What is about one job.
+export function ofJob({ ranks, stacks, steps, slowest }: ClusterRows, job: string): ClusterRows {
+  const isOfIt = (row: OfJob) => (row.job ?? "") === job;
+  return {
+    ranks: ranks.filter(isOfIt),
+    stacks: stacks.filter(isOfIt),
+    steps: steps.filter(isOfIt),
+    slowest: slowest.filter(isOfIt),
+  };
+}
+
 // Who was the slowest most often: [{rank, steps}], the most first.
-export function slowestOften(rows: SlowestRow[]): { rank: number; steps: number }[] {
+export function slowestOften(rows: Omit<SlowestRow, "job">[]): { rank: number; steps: number }[] {
   const counts = new Map<number, number>();
   for (const { rank } of rows) counts.set(rank, (counts.get(rank) ?? 0) + 1);
   return [...counts].map(([rank, steps]) => ({ rank, steps })).sort((a, b) => b.steps - a.steps);
@@ -86,7 +104,7 @@ export function heat(values: (number | null)[]): (number | null)[] {
 }
 
 // Rows of HEAT_SQL as a field of heats, with a row for each rank.
-export function heatField(rows: RankStep[]): HeatField {
+export function heatField(rows: Omit<RankStep, "job">[]): HeatField {
   const ranks = [...new Set(rows.map(({ rank }) => rank))];
   const steps = [...new Set(rows.map(({ step }) => step))].sort((a, b) => a - b);
   const heats = heat(rows.map(({ duration }) => duration));

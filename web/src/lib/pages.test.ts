@@ -1,6 +1,6 @@
 // What pages compute: addresses, timelines, trainings, areas.
 import { expect, test } from "vitest";
-import { heat, heatField, ranges, slowestOften } from "./cluster";
+import { heat, heatField, jobsOf, ofJob, ranges, slowestOften } from "./cluster";
 import { makeHash, parseHash } from "./state";
 import { arrange, toChromeTrace } from "./timeline";
 import { byName, leaves, mergeStages, otherPart } from "./training";
@@ -125,6 +125,20 @@ test("a field has a row for each rank and a column for each step, whichever are 
     [0, 0.5],
     [null, 1],
   ]);
+});
+
+test("ranks of two jobs are never put together, and a job that runs comes first", () => {
+  const none = { step: null, duration: null, data_wait: null, waiting: null, cpu: null, rss: null };
+  const rank = (job: string | null, state: string) => ({ host: "h", pid: 1, rank: 0, job, state, ...none });
+  const step = (job: string) => ({ job, rank: 0, step: 1, duration: 1 });
+  const rows = {
+    ranks: [rank("old", "ended"), rank("a", "live"), rank("b", "live")],
+    stacks: [],
+    steps: [step("a"), step("b")],
+    slowest: [],
+  };
+  expect(jobsOf(rows.ranks)).toEqual(["a", "b", "old"]);
+  expect(ofJob(rows, "b")).toEqual({ ranks: [rows.ranks[2]], stacks: [], steps: [rows.steps[1]], slowest: [] });
 });
 
 test("the slowest rank is counted, the most often first", () => {

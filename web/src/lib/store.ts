@@ -1,7 +1,7 @@
 // The store of many hosts (the setting probing.store): its name, and the ranks that have sent rows to it.
 // Questions are in SQL that every ClickHouse understands; what belongs together is put together here.
 import { get, records } from "./api";
-import type { ClusterRows, RankRow, RankStep } from "../types/targets";
+import type { ClusterRows, OfJob, RankRow, RankStep } from "../types/targets";
 
 const RECENT_S = 60;
 const STEPS_S = 600;
@@ -17,17 +17,17 @@ export async function storeName(signal: AbortSignal): Promise<string | null> {
 const recent = `timestamp > now() - ${RECENT_S} AND isNotNull(rank)`;
 
 export const STORE_QUERIES = {
-  steps: `SELECT host, pid, rank, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait,
+  steps: `SELECT host, pid, rank, any(job) AS job, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait,
       count() AS steps FROM python.torch_steps WHERE ${recent} GROUP BY host, pid, rank`,
-  waits: `SELECT host, pid, rank, sum(duration_ms) / 1e3 AS waited FROM python.collectives
+  waits: `SELECT host, pid, rank, any(job) AS job, sum(duration_ms) / 1e3 AS waited FROM python.collectives
     WHERE ${recent} GROUP BY host, pid, rank`,
-  cpu: `SELECT host, pid, rank, avg(cpu_percent) AS cpu FROM system.cpu WHERE ${recent} GROUP BY host, pid, rank`,
-  memory: `SELECT host, pid, rank, max(rss) AS rss FROM system.memory WHERE ${recent} GROUP BY host, pid, rank`,
-  heat: `SELECT rank, step, duration FROM python.torch_steps
+  cpu: `SELECT host, pid, rank, any(job) AS job, avg(cpu_percent) AS cpu FROM system.cpu WHERE ${recent} GROUP BY host, pid, rank`,
+  memory: `SELECT host, pid, rank, any(job) AS job, max(rss) AS rss FROM system.memory WHERE ${recent} GROUP BY host, pid, rank`,
+  heat: `SELECT job, rank, step, duration FROM python.torch_steps
     WHERE timestamp > now() - ${STEPS_S} AND isNotNull(rank) ORDER BY step DESC LIMIT 50000`,
 };
 
-interface RankKey {
+interface RankKey extends OfJob {
   host: string;
   pid: number;
   rank: number | null;
@@ -69,10 +69,10 @@ export function rowsOfRanks({ steps, waits, cpu, memory, heat }: StoreRows): Clu
   const ranks = new Map<string, RankRow>();
   const rowOf = (row: RankKey) => {
     const key = keyOf(row);
-    const { host, pid, rank } = row;
+    const { host, pid, rank, job } = row;
     const none = { step: null, duration: null, data_wait: null, waiting: null, cpu: null, rss: null };
     if (!ranks.has(key))
-      ranks.set(key, { host, pid: Number(pid), rank, state: "live", stored: true, ...none });
+      ranks.set(key, { host, pid: Number(pid), rank, job, state: "live", stored: true, ...none });
     return ranks.get(key)!;
   };
   const counts = new Map(steps.map((row) => [keyOf(row), Number(row.steps)]));
@@ -85,12 +85,13 @@ export function rowsOfRanks({ steps, waits, cpu, memory, heat }: StoreRows): Clu
   }
   for (const row of cpu) rowOf(row).cpu = row.cpu;
   for (const row of memory) rowOf(row).rss = row.rss;
-  const last = heat.reduce((most, { step }) => Math.max(most, step), -Infinity);
+  const last = new Map<string | null, number>();
+  for (const { job, step } of heat) last.set(job, Math.max(last.get(job) ?? -Infinity, step));
   const order = (a: RankKey, b: RankKey) => (a.rank ?? 0) - (b.rank ?? 0) || a.pid - b.pid;
   return {
     ranks: [...ranks.values()].sort(order),
     stacks: [], // are read from processes, and not kept
-    steps: heat.filter(({ step }) => step > last - MOST_STEPS).sort((a, b) => a.rank - b.rank),
+    steps: heat.filter(({ job, step }) => step > last.get(job)! - MOST_STEPS).sort((a, b) => a.rank - b.rank),
     slowest: [],
   };
 }

@@ -5,13 +5,17 @@ import type { Module, ModuleRow, StepPart, StepRow, TrainingRows, ValueRow } fro
 
 const POINTS = 500; // more than a chart has pixels for says nothing more
 
-const WHO = "coalesce('rank ' || rank, 'pid ' || pid)";
+// Rank 0 of two jobs is two processes.
+const WHO =
+  "CASE WHEN count(DISTINCT job) OVER () > 1 AND job IS NOT NULL THEN job || ' ' ELSE '' END || coalesce('rank ' || rank, 'pid ' || pid)";
+// Averages are about one job: of several that are looked at, the one that wrote last.
+const ONE_JOB = "coalesce(job, '') = (SELECT arg_max(coalesce(job, ''), timestamp) FROM python.torch_steps)";
 const since = (minutes: number) => `timestamp > now() - interval '${Number(minutes)} minutes'`;
 
 // Steps in order, neighbours averaged when there are very many.
 function stepsSql(minutes: number) {
-  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE ${since(minutes)})
-    SELECT max(step) AS step, max(timestamp_ns) / 1e9 AS time, count(*) AS steps, avg(duration) AS duration,
+  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE ${since(minutes)} AND ${ONE_JOB})
+    SELECT any_value(job) AS job, max(step) AS step, max(timestamp_ns) / 1e9 AS time, count(*) AS steps, avg(duration) AS duration,
       avg(coalesce(data_wait, 0)) AS data_wait, avg(forward) AS forward, avg(backward) AS backward,
       avg(optimizer) AS optimizer, avg(overhead) AS overhead
     FROM parts GROUP BY part ORDER BY time`;
@@ -27,7 +31,7 @@ function ranksSql(minutes: number) {
 function modulesSql(minutes: number) {
   return `SELECT module, any_value(module_type) AS type, stage, count(*) AS calls, avg(duration_ms) AS mean_ms,
       sum(duration_ms) AS total_ms, max(max_allocated) AS peak_mb
-    FROM python.torch_trace WHERE ${since(minutes)} GROUP BY module, stage ORDER BY total_ms DESC LIMIT 1000`;
+    FROM python.torch_trace WHERE ${since(minutes)} AND ${ONE_JOB} GROUP BY module, stage ORDER BY total_ms DESC LIMIT 1000`;
 }
 
 // Values by name, process and step; those without a step by time.

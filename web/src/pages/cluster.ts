@@ -1,6 +1,6 @@
 // All ranks of a job at one glance: who differs, where they are, what is wrong.
 import { get } from "../lib/api";
-import { heat, heatField, METRICS, QUERIES, ranges, slowestOften } from "../lib/cluster";
+import { heat, heatField, jobsOf, METRICS, ofJob, QUERIES, ranges, slowestOften } from "../lib/cluster";
 import { fill, h } from "../lib/dom";
 import { count, seconds } from "../lib/format";
 import { link, setParams } from "../lib/state";
@@ -40,9 +40,38 @@ export function mount({ root, params, signal, live }: PageContext) {
   });
   const ranks = card(h("span", {}, "Ranks by ", metric.node), grid);
   const body = h("div", { class: "page" }, ranks, findings, stacks, behind.node, steps);
-  fill(root, sourcePicker(params, signal), place.node);
 
-  const draw = ({ ranks, stacks: groups, steps: rows, slowest }: ClusterRows) => {
+  let heard: ClusterRows | null = null;
+  const jobs = h("select", {
+    "aria-label": "job",
+    onchange: () => {
+      setParams({ job: jobs.value });
+      chosen = jobs.value;
+      if (heard) draw(heard);
+    },
+  });
+  let chosen = params.get("job");
+  let shown = "";
+  const jobIn = (rows: ClusterRows): string => {
+    const names = jobsOf(rows.ranks);
+    const job = chosen !== null && names.includes(chosen) ? chosen : (names[0] ?? "");
+    // A list that is open must not be built anew for nothing.
+    if (shown !== JSON.stringify(names))
+      fill(
+        jobs,
+        names.map((name) => h("option", { value: name }, name)),
+      );
+    shown = JSON.stringify(names);
+    jobs.hidden = names.length < 2;
+    jobs.value = job;
+    return job;
+  };
+  fill(root, sourcePicker(params, signal), jobs, place.node);
+  const draw = (rows: ClusterRows) => {
+    heard = rows;
+    drawJob(ofJob(rows, jobIn(rows)));
+  };
+  const drawJob = ({ ranks, stacks: groups, steps: rows, slowest }: ClusterRows) => {
     list = ranks;
     if (list.length === 0) return place.show(store ? nobodyThere() : nobody());
     paint();
@@ -50,7 +79,7 @@ export function mount({ root, params, signal, live }: PageContext) {
     fill(
       stacks,
       card(
-        "Main threads, equal stacks together",
+        "Where the ranks are, equal stacks together",
         groups.map((each) => group(each, closed)),
       ),
     );

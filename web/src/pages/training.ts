@@ -148,6 +148,7 @@ function stepFacts(list: StepRow[]) {
   const share = (part: StepPart) =>
     `${seconds(mean((step) => step[part] ?? 0))}, ${Math.round((100 * mean((step) => step[part] ?? 0)) / duration)} %`;
   return [
+    list.at(-1)?.job ? fact("Job", list.at(-1)!.job!) : [],
     fact("Last step", integer(list.at(-1)?.step)),
     fact("Time of a step", seconds(duration)),
     fact("Steps in a second", number(1 / duration)),

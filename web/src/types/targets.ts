@@ -69,7 +69,12 @@ export interface Facts extends Target {
   upSeconds: number | null;
 }
 
-export interface RankRow {
+// Ranks of two jobs are never put together.
+export interface OfJob {
+  job: string | null;
+}
+
+export interface RankRow extends OfJob {
   host: string;
   pid: number;
   rank: number | null;
@@ -89,20 +94,20 @@ export interface RankMetric {
   format: (value: number) => string;
 }
 
-export interface StackGroup {
+export interface StackGroup extends OfJob {
   processes: number;
   ranks: string | null; // a list as JSON
   innermost: string | null;
   stack: string | null;
 }
 
-export interface RankStep {
+export interface RankStep extends OfJob {
   rank: number;
   step: number;
   duration: number | null;
 }
 
-export interface SlowestRow {
+export interface SlowestRow extends OfJob {
   step: number;
   rank: number; // whose own time was the longest
   slowest: number | null; // s

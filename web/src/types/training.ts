@@ -3,7 +3,9 @@ import type { Cell } from "./api";
 
 export type StepPart = "data_wait" | "forward" | "backward" | "optimizer";
 
-export type StepRow = Record<StepPart | "step" | "duration" | "overhead", number | null>;
+export type StepRow = Record<StepPart | "step" | "duration" | "overhead", number | null> & {
+  job?: string | null;
+};
 
 export interface ModuleRow {
   module: string | null;
