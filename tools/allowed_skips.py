@@ -52,6 +52,7 @@ ALLOWED = (
         "recordings of shared/data are not beside this checkout",
         "they are others' recordings, kept beside the repository; made-up ones are always tested",
     ),
+    Skip("mpirun", "^needs mpirun", "an MPI that nothing else here needs; run where there is one"),
     # ── what a machine or a kernel cannot do ─────────────────────────────────────────────────
     Skip("", "has no AVX2", "hardware"),
     Skip("", "the kernel writes cores elsewhere", "a setting of the host"),

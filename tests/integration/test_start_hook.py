@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -265,7 +268,7 @@ def test_a_shell_between_the_launcher_and_the_rank_changes_nothing(hooked: Path,
     assert launch(command, PROBING="1") == EACH_RANK
 
 
-# What torch.multiprocessing.spawn does as far as Python sees it: a process begins with `_wrap` of that module.
+# What torch.multiprocessing.spawn does, as Python sees it: a process begins with `_wrap` of that module.
 SPAWN = """
 import multiprocessing
 def _wrap(function, rank):
@@ -374,9 +377,28 @@ def torch_hooked(tmp_path: Path) -> Path:
     return venv / "bin/python"
 
 
+def first_line(launcher: str, interpreter: Path, script: Path) -> list[str]:
+    """What docs/guides/launchers.md says to type, with this interpreter and script."""
+    page = (harness.ROOT / "docs/guides/launchers.md").read_text()
+    (line,) = re.findall(rf"`PROBING=1 ({re.escape(launcher)} .*?)`", page)
+    python = [str(interpreter)]
+    words = {"torchrun": [*python, "-m", "torch.distributed.run"], "python": python, "train.py": [str(script)]}
+    return [each for word in shlex.split(line) for each in words.get(word, [word])]
+
+
 def test_probing_1_torchrun_probes_the_launcher_and_its_ranks(torch_hooked: Path, tmp_path: Path) -> None:
     script = tmp_path / "rank.py"
     script.write_text(RANK)
-    torchrun = [str(torch_hooked), "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    command = [*torchrun, "--master-port=29711", str(script)]
-    assert launch(command, PROBING="1", OMP_NUM_THREADS="1") == EACH_RANK
+    command = first_line("torchrun", torch_hooked, script)
+    environment = {"PROBING": "1", "OMP_NUM_THREADS": "1", "PET_MASTER_PORT": "29711"}
+    assert launch(command, **environment) == EACH_RANK
+
+
+def test_probing_1_mpirun_probes_its_ranks(hooked: Path, tmp_path: Path) -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("needs mpirun (Debian's openmpi-bin)")
+    script = tmp_path / "rank.py"
+    script.write_text(RANK)
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = first_line("mpirun", hooked, script)
+    assert launch(command, PROBING="1", OMPI_MCA_rmaps_base_oversubscribe="1", **allowed) == EACH_RANK
