@@ -159,7 +159,9 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
       const Json value = fields.value(name, Json());
       return value.is_string() ? value.get<std::string>() : std::string(otherwise);
     };
-    Json finding{{"class", rule.class_name},
+    const std::string class_name = text("class", rule.class_name.c_str());
+    if (!rule.MayFind(class_name) || (!asked.class_name.empty() && class_name != asked.class_name)) continue;
+    Json finding{{"class", class_name},
                  {"severity", text("severity", "warning")},
                  {"ranks", Numbers(fields.value("ranks", Json()))},
                  {"pids", Numbers(fields.value("pids", Json()))},
@@ -277,7 +279,7 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
   Json receipt;
   std::size_t count = 0;
   for (const Rule& rule : rules) {
-    if (!asked->class_name.empty() && rule.class_name != asked->class_name) continue;
+    if (!asked->class_name.empty() && !rule.MayFind(asked->class_name)) continue;
     ++count;
     const Result<Json> answer = co_await AskRule(daemon, *asked, rule);
     if (answer.ok()) {

@@ -45,11 +45,19 @@ constexpr std::array kFollows{
     Follows{"collective_hang", "straggler", Where::kSameJob},
     // A loop that hangs, or collects garbage, wants more of a core than a busy machine gives.
     Follows{"collective_hang", "cpu_contention", Where::kSameJob},
+    Follows{"first_death", "cpu_contention", Where::kSameJob},
+    Follows{"collective_mismatch", "cpu_contention", Where::kSameJob},
+    Follows{"hang", "cpu_contention", Where::kSameJob},
     Follows{"gc_pause", "cpu_contention", Where::kSameRanks},
     Follows{"gc_pause", "straggler", Where::kSameRanks},
     Follows{"slow_checkpoint", "straggler", Where::kSameRanks},
     Follows{"cpu_contention", "straggler", Where::kSameRanks},
     Follows{"data_stall", "straggler", Where::kSameRanks},
+    Follows{"collective_hang", "data_stall", Where::kSameJob},
+    Follows{"hang", "data_stall", Where::kSameRanks},
+    Follows{"first_death", "data_stall", Where::kSameJob},
+    Follows{"first_death", "hang", Where::kSameJob},
+    Follows{"slow_checkpoint", "data_stall", Where::kSameRanks},
 };
 
 bool Is(const Json& finding, std::string_view name) {
@@ -69,6 +77,30 @@ bool DoesFollow(const Json& cause, const Json& effect, const Follows& follows) {
          (follows.where == Where::kSameJob || HasSameRanks(cause, effect));
 }
 
+// Two rules, or one about two processes of a rank, have found the same thing.
+bool IsSame(const Json& first, const Json& second) {
+  return first["job"].is_string() && first["job"] == second["job"] && !first["ranks"].empty() &&
+         first["class"] == second["class"] && first["ranks"] == second["ranks"];
+}
+
+// Puts each effect below its cause.
+template <typename Test>
+void FoldWhere(std::vector<Json>& findings, const Test& test) {
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    for (std::size_t j = findings.size(); j-- > 0;) {
+      if (i == j || !test(findings[i], findings[j])) continue;
+      Json& also = findings[i]["also"];
+      also.push_back({{"class", findings[j]["class"]},
+                      {"ranks", findings[j]["ranks"]},
+                      {"evidence", findings[j]["evidence"]}});
+      if (const auto more = findings[j].find("also"); more != findings[j].end())
+        also.insert(also.end(), more->begin(), more->end());
+      findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(j));
+      if (j < i) --i;
+    }
+  }
+}
+
 std::int64_t BeginOf(const Json& finding) {
   const auto since = finding.find("since_ns");
   return since != finding.end() && since->is_number_integer() ? since->get<std::int64_t>()
@@ -78,20 +110,10 @@ std::int64_t BeginOf(const Json& finding) {
 }  // namespace
 
 std::vector<Json> FoldFindings(std::vector<Json> findings) {
+  FoldWhere(findings, IsSame);
   for (const Follows& follows : kFollows) {
-    for (std::size_t i = 0; i < findings.size(); ++i) {
-      for (std::size_t j = findings.size(); j-- > 0;) {
-        if (i == j || !DoesFollow(findings[i], findings[j], follows)) continue;
-        Json& also = findings[i]["also"];
-        also.push_back({{"class", findings[j]["class"]},
-                        {"ranks", findings[j]["ranks"]},
-                        {"evidence", findings[j]["evidence"]}});
-        if (const auto more = findings[j].find("also"); more != findings[j].end())
-          also.insert(also.end(), more->begin(), more->end());
-        findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(j));
-        if (j < i) --i;
-      }
-    }
+    FoldWhere(findings,
+              [&](const Json& cause, const Json& effect) { return DoesFollow(cause, effect, follows); });
   }
   std::ranges::stable_sort(findings, [](const Json& a, const Json& b) {
     const bool a_warns = a["severity"] != "error";

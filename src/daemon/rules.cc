@@ -35,14 +35,22 @@ bool TakeHeader(std::string_view line, std::string_view key, std::string& value)
 
 }  // namespace
 
+bool Rule::MayFind(std::string_view asked) const {
+  if (asked == class_name) return true;
+  for (std::string_view rest = also; !rest.empty();) {
+    if (TakePart(rest, ' ') == asked) return true;
+  }
+  return false;
+}
+
 Result<Rule> ParseRule(std::string name, std::string_view text) {
   Rule rule;
   rule.name = std::move(name);
   bool has_statement = false;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = TakePart(rest, '\n');
-    if (!has_statement &&
-        (TakeHeader(line, "class", rule.class_name) || TakeHeader(line, "about", rule.about)))
+    if (!has_statement && (TakeHeader(line, "class", rule.class_name) ||
+                           TakeHeader(line, "also", rule.also) || TakeHeader(line, "about", rule.about)))
       continue;
     has_statement = has_statement || (!Trimmed(line).empty() && !Trimmed(line).starts_with("--"));
     rule.sql += std::string(line) + "\n";

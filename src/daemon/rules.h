@@ -3,6 +3,7 @@
 // A file begins with what it is about and goes on with one statement:
 //
 //   -- class: straggler
+//   -- also: data_stall (classes that the column `class` may give instead; most rules have none)
 //   -- about: One rank needs longer than the others.
 //   SELECT …
 //
@@ -27,8 +28,11 @@ namespace probing::daemon {
 struct Rule {
   std::string name;        // of the file, without .sql
   std::string class_name;  // what a finding is called
+  std::string also;        // classes that its column `class` may give it instead
   std::string about;
   std::string sql;
+
+  bool MayFind(std::string_view asked) const;
 };
 
 // kUsage, with the name of the file, when it says no class or has no statement.

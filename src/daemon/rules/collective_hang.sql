@@ -5,8 +5,10 @@
 -- first to come has waited for {patience} seconds hangs. Named are the ranks of its group that have not come
 -- so far, and when all have, those on which it is not over although it is on others: their device is stuck. A
 -- rank that waits in another collective is held up itself and not named, as long as there is one that is not.
--- Of a rank that was started again the last process counts. Sends
--- and receives have numbers of their own and are left out.
+-- A rank that is at work (its main thread is seen in several functions, or sleeps and wakes twice a second, as one that
+-- validates alone) is not missing before six times {patience} and 40 seconds; one that stays asleep, or in a loop of one function, is.
+-- Of a rank that was started again the last process counts. Sends and receives have numbers of their own and are
+-- left out.
 WITH member AS (
   SELECT host, pid, rank, job, state FROM global.probing.targets WHERE job_role = 'rank'
   QUALIFY row_number() OVER (PARTITION BY job, rank ORDER BY state = 'ended', restart DESC, since DESC) = 1
@@ -67,8 +69,28 @@ reached AS (
   FROM expected AS x LEFT JOIN progress AS p
     ON p.host = x.host AND p.pid = x.pid AND p.process_group = x.process_group
 ),
+-- What its main thread did in the last part of {patience}: not what it did before it may have begun to hang.
+seen AS (
+  SELECT host, pid, split_part(stack, ';', -1) AS place, sum(weight) AS seconds,
+         sum(weight) FILTER (on_cpu) AS computing
+  FROM global.python.samples WHERE tid = pid AND timestamp > now() - to_seconds(0.6 * {patience}) GROUP BY ALL
+),
+looked AS (
+  SELECT host, pid, count(*) AS places, max(seconds) / sum(seconds) AS longest,
+         coalesce(max(computing), 0) / sum(seconds) AS loop
+  FROM seen GROUP BY host, pid
+),
+awake AS (
+  SELECT host, pid, sum(voluntary_switches) AS times FROM global.system.threads
+  WHERE tid = pid AND timestamp > now() - to_seconds(0.6 * {patience}) GROUP BY host, pid
+),
+working AS (
+  SELECT host, pid FROM looked FULL JOIN awake USING (host, pid)
+  WHERE (places >= 4 AND longest < 0.9) OR (times >= 1.2 * {patience} AND coalesce(loop < 0.9, true))
+),
 missing AS (
-  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits, p.place
+  SELECT x.*, (x.host, x.pid) IN (SELECT (host, pid) FROM waiting) AS waits, p.place,
+         (x.host, x.pid) IN (SELECT (host, pid) FROM working) AS works
   FROM reached AS x LEFT JOIN {places} AS p ON p.host = x.host AND p.pid = x.pid WHERE is_missing
 ),
 -- Everybody has come, and it is over for some.
@@ -81,7 +103,8 @@ stuck AS (
 guilty AS (
   SELECT job, process_group, seq, host, pid, rank,
          CASE state WHEN 'ended' THEN ' has ended' WHEN 'missing' THEN ' has no recording'
-         ELSE ' has not entered it' || coalesce(', is in ' || place, '') END
+         ELSE ' has not entered it' || CASE WHEN works THEN ', is at work on its own' ELSE '' END
+         || coalesce(', is in ' || place, '') END
          || coalesce(' (its last was #' || enqueued || ')', '') AS text
   FROM missing AS m
   WHERE NOT waits OR (host, pid) IN (SELECT (host, pid) FROM stuck)
@@ -104,6 +127,8 @@ found AS (
   FROM hanging AS h LEFT JOIN absent AS a USING (job, process_group, seq)
   -- Where a rank is missing, those that wait for one that waits say nothing new.
   WHERE (a.ranks IS NOT NULL OR NOT EXISTS (SELECT 1 FROM absent AS b WHERE b.job = h.job))
+    AND (h.seconds > greatest(6 * {patience}, 40) OR NOT EXISTS (
+           SELECT 1 FROM missing AS m WHERE m.job = h.job AND m.works AND NOT m.waits AND m.state <> 'ended'))
 )
 SELECT coalesce(guilty_ranks, ranks) AS ranks, coalesce(guilty_pids, pids) AS pids,
        coalesce(guilty_host, host) AS host, since_ns, 'error' AS severity,

@@ -1,10 +1,17 @@
 -- class: device_memory_growth
 -- about: The memory of a process on a GPU grows all the time.
 -- Over the last six times {patience} seconds it lies on a rising line, grew in every third of that time, and
--- by more than 32 MB and a twentieth of what it was. What grows before the first step is the start of a program.
+-- by more than 32 MB and a twentieth of what it was. What grows before the first step, or while modules are
+-- imported, is the start of a program.
 WITH begun AS (
-  SELECT host, pid, min(timestamp) AS first_step FROM global.python.torch_steps
-  WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
+  SELECT host, pid, max(timestamp) AS first_step
+  FROM (SELECT host, pid, min(timestamp) AS timestamp FROM global.python.torch_steps
+        WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
+        UNION ALL
+        SELECT host, pid, max(timestamp) FROM global.python.samples
+        WHERE tid = pid AND contains(stack, ';_find_and_load (') AND timestamp > now() - to_seconds({patience} * 6)
+        GROUP BY host, pid HAVING count(*) >= 5)
+  GROUP BY host, pid
 ),
 recent AS (
   SELECT host, pid, rank, device, name, epoch(timestamp) AS s, process_memory AS bytes,

@@ -2,14 +2,19 @@
 -- about: A thread keeps the interpreter lock, so that nothing else in Python can run.
 -- The probe looks at the interpreter every few seconds (python.memory). When it has not got the lock
 -- for several such times and {patience} seconds, and one thread has it now, that thread is named.
-WITH inside AS (
+WITH
+-- Clocks of other hosts, as far as their offset is known.
+clock AS (
+  SELECT host, (any_value(clock_offset_ms) * 1e6)::BIGINT AS offset_ns FROM cluster.nodes GROUP BY host
+),
+inside AS (
   SELECT host, pid, rank, timestamp_ns,
          timestamp_ns - lag(timestamp_ns) OVER (PARTITION BY host, pid ORDER BY timestamp_ns) AS gap_ns
   FROM global.python.memory WHERE blocks IS NOT NULL
 ),
 silent AS (
-  SELECT host, pid, rank, (epoch_ns(now()) - max(timestamp_ns)) / 1e9 AS seconds
-  FROM inside GROUP BY host, pid, rank
+  SELECT host, pid, rank, (epoch_ns(now()) - max(timestamp_ns - coalesce(offset_ns, 0))) / 1e9 AS seconds
+  FROM inside LEFT JOIN clock USING (host) GROUP BY host, pid, rank
   HAVING count(*) >= 3 AND seconds > greatest({patience}, 3 * median(gap_ns) / 1e9)
 )
 SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS pids, s.host, 'error' AS severity,

@@ -2,11 +2,17 @@
 -- about: The main thread is stuck in the kernel (D state), or the process is stopped.
 -- In the D state a thread waits for storage or a driver and cannot even be killed; a stopped process
 -- got SIGSTOP. It has not run for {patience} seconds: a thread that does not run has a row in one of ten looks.
-WITH recent AS (
-  SELECT host, pid, rank, state, wait_channel, timestamp_ns,
+WITH
+-- Clocks of other hosts, as far as their offset is known.
+clock AS (
+  SELECT host, (any_value(clock_offset_ms) * 1e6)::BIGINT AS offset_ns FROM cluster.nodes GROUP BY host
+),
+recent AS (
+  SELECT host, pid, rank, state, wait_channel, timestamp_ns - coalesce(offset_ns, 0) AS timestamp_ns,
          state NOT IN ('disk', 'stopped') OR coalesce(voluntary_switches, 0) > 0 AS has_run
-  FROM global.system.threads
-  WHERE tid = pid AND state IS NOT NULL AND timestamp > now() - to_seconds({patience} * 2 + 60)
+  FROM global.system.threads AS t LEFT JOIN clock USING (host)
+  WHERE tid = pid AND state IS NOT NULL
+    AND t.timestamp_ns - coalesce(offset_ns, 0) > epoch_ns(now()) - ({patience} * 2 + 60) * 1e9
     AND (host, pid) IN (SELECT (host, pid) FROM global.probing.targets WHERE state <> 'ended')
 ),
 last_run AS (SELECT host, pid, max(timestamp_ns) AS last_ns FROM recent WHERE has_run GROUP BY host, pid),

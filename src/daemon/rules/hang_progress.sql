@@ -2,9 +2,15 @@
 -- about: The training steps have stopped although the process lives.
 -- No step (python.torch_steps) has ended for {patience} seconds and for ten times as long as the
 -- longest of the last hundred took. Ranks that wait in a collective are left to collective_hang.
-WITH steps AS (
-  SELECT host, pid, rank, step, timestamp_ns + (duration * 1e9)::BIGINT AS end_ns, duration
-  FROM global.python.torch_steps
+WITH
+-- Clocks of other hosts, as far as their offset is known.
+clock AS (
+  SELECT host, (any_value(clock_offset_ms) * 1e6)::BIGINT AS offset_ns FROM cluster.nodes GROUP BY host
+),
+steps AS (
+  SELECT host, pid, rank, step, duration,
+         timestamp_ns + (duration * 1e9)::BIGINT - coalesce(offset_ns, 0) AS end_ns
+  FROM global.python.torch_steps LEFT JOIN clock USING (host)
   QUALIFY row_number() OVER (PARTITION BY host, pid ORDER BY timestamp_ns DESC) <= 100
 ),
 silent AS (

@@ -2,16 +2,28 @@
 -- about: The memory of a process grows all the time.
 -- Over the last six times {patience} seconds the resident memory lies on a rising line, grew in
 -- every third of that time, and by more than 32 MB and a twentieth of what it was. What grows before the first
--- step is the start of a program.
-WITH begun AS (
-  SELECT host, pid, min(timestamp) AS first_step FROM global.python.torch_steps
-  WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
+-- step, or while modules are imported, is the start of a program; of a launcher it would be that of its
+-- ranks, which are judged themselves.
+WITH launched AS (
+  SELECT p.host, p.ppid FROM global.system.process AS p JOIN global.probing.targets AS t USING (host, pid)
+  WHERE t.job_role = 'rank' AND p.ppid IS NOT NULL
+),
+begun AS (
+  SELECT host, pid, max(timestamp) AS first_step
+  FROM (SELECT host, pid, min(timestamp) AS timestamp FROM global.python.torch_steps
+        WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
+        UNION ALL
+        SELECT host, pid, max(timestamp) FROM global.python.samples
+        WHERE tid = pid AND contains(stack, ';_find_and_load (') AND timestamp > now() - to_seconds({patience} * 6)
+        GROUP BY host, pid HAVING count(*) >= 5)
+  GROUP BY host, pid
 ),
 recent AS (
   SELECT host, pid, rank, epoch(timestamp) AS s, rss + coalesce(children_rss, 0) AS bytes, host_available,
          ntile(3) OVER (PARTITION BY host, pid ORDER BY timestamp_ns) AS third
   FROM global.system.memory LEFT JOIN begun USING (host, pid)
   WHERE timestamp > now() - to_seconds({patience} * 6) AND (first_step IS NULL OR timestamp > first_step)
+    AND (host, pid) NOT IN (SELECT (host, ppid) FROM launched)
 ),
 grown AS (
   SELECT host, pid, rank, regr_slope(bytes, s) AS rate, regr_r2(bytes, s) AS fit, max(s) - min(s) AS seconds,

@@ -1,7 +1,15 @@
 -- class: nan
--- about: A logged value is not a number any more, or the loss has jumped.
--- Looks at what the job logs (python.metrics) and at watched variables (python.variables).
-WITH logged AS (
+-- about: A value is not a number any more, or the loss has jumped.
+-- Looks at what the job logs (python.metrics), at watched variables (python.variables), and at what nan=on has seen in
+-- models (python.nonfinite). In a job a NaN is in everybody's weights a step later: named are the ranks that had it first,
+-- all those that had it before half a step was over; the others follow from it.
+WITH member AS (
+  SELECT host, pid, job FROM global.probing.targets WHERE job_role = 'rank'
+),
+clock AS (
+  SELECT host, (any_value(clock_offset_ms) * 1e6)::BIGINT AS offset_ns FROM cluster.nodes GROUP BY host
+),
+logged AS (
   SELECT host, pid, rank, name, step, timestamp_ns, value AS number FROM global.python.metrics
   WHERE value IS NOT NULL
   UNION ALL
@@ -10,10 +18,31 @@ WITH logged AS (
 numbered AS (
   SELECT *, row_number() OVER (PARTITION BY host, pid, name ORDER BY timestamp_ns DESC) AS back FROM logged
 ),
+bad AS (
+  SELECT host, pid, rank, name || ' is ' || CASE WHEN isnan(number) THEN 'NaN' ELSE 'infinite' END AS text, step,
+         timestamp_ns, 1 AS times, 'training_logs' AS source
+  FROM logged WHERE isnan(number) OR isinf(number)
+  UNION ALL
+  SELECT host, pid, rank,
+         CASE stage WHEN 'gradient' THEN 'the gradient of ' ELSE 'the output of ' END || module
+         || coalesce(' (' || module_type || ')', '') || ' has ' || nans || ' NaN and ' || infs || ' infinite of '
+         || numbers || ' numbers', step, timestamp_ns, 0, 'python.nonfinite'
+  FROM global.python.nonfinite
+),
 broken AS (
-  SELECT host, pid, rank, name, arg_min(step, timestamp_ns) AS step, arg_min(number, timestamp_ns) AS number,
-         count(*) AS times
-  FROM numbered WHERE isnan(number) OR isinf(number) GROUP BY host, pid, rank, name
+  SELECT b.host, b.pid, rank, coalesce(any_value(job), b.host || '/' || b.pid) AS job,
+         min(timestamp_ns) - coalesce(any_value(offset_ns), 0) AS since_ns, arg_min(text, timestamp_ns) AS text,
+         arg_min(step, timestamp_ns) AS step, arg_min(source, timestamp_ns) AS source, sum(times) AS times
+  FROM bad AS b LEFT JOIN member USING (host, pid) LEFT JOIN clock USING (host) GROUP BY b.host, b.pid, rank
+),
+pace AS (
+  SELECT job, median(duration) * 1e9 AS step_ns FROM global.python.torch_steps JOIN member USING (host, pid)
+  GROUP BY job
+),
+earliest AS (
+  SELECT b.*, count(*) OVER (PARTITION BY job) AS ranks
+  FROM broken AS b LEFT JOIN pace USING (job)
+  QUALIFY since_ns <= min(since_ns) OVER (PARTITION BY job) + 0.5 * coalesce(step_ns, 0)
 ),
 jumped AS (
   SELECT host, pid, rank, name, arg_max(step, number) FILTER (back <= 5) AS step,
@@ -22,13 +51,17 @@ jumped AS (
   FROM numbered WHERE name ILIKE '%loss%' AND NOT isnan(number) AND NOT isinf(number)
   GROUP BY host, pid, rank, name HAVING count(*) FILTER (back BETWEEN 6 AND 55) >= 15
 )
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'error' AS severity,
-       name || ' is ' || CASE WHEN isnan(number) THEN 'NaN' ELSE 'infinite' END
-       || coalesce(' since step ' || step, '') || ' (' || times || ' times)' AS evidence,
-       'probing -t ' || pid || ' query "SELECT * FROM training_logs ORDER BY timestamp DESC LIMIT 20"' AS next
-FROM broken
+SELECT list(rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks, list(pid ORDER BY rank) AS pids,
+       arg_min(host, since_ns) AS host, min(since_ns) AS since_ns, 'error' AS severity,
+       arg_min(text, since_ns) || coalesce(' since step ' || arg_min(step, since_ns), '')
+       || CASE WHEN max(times) > 0 THEN ' (' || max(times) || ' times)' ELSE '' END
+       || CASE WHEN any_value(ranks) > count(*) THEN '; ' || any_value(ranks) - count(*) || ' more ranks have it since'
+          ELSE '' END AS evidence,
+       'probing -t ' || arg_min(pid, since_ns) || ' query "SELECT * FROM ' || arg_min(source, since_ns)
+       || ' ORDER BY timestamp DESC LIMIT 20"' AS next
+FROM earliest GROUP BY job
 UNION ALL
-SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END, [pid], host, 'warning',
+SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END, [pid], host, NULL, 'warning',
        name || ' jumped to ' || round(number, 4) || coalesce(' at step ' || step, '') || ' from about '
        || round(before, 4),
        'probing -t ' || pid || ' query "SELECT * FROM training_logs ORDER BY timestamp DESC LIMIT 20"'

@@ -1,4 +1,5 @@
 -- class: straggler
+-- also: data_stall slow_checkpoint gc_pause
 -- about: One rank arrives at the collectives later than the others, which wait for it.
 -- In a synchronous job all steps take the same time, so durations tell nothing. At each collective the last
 -- rank to arrive has kept all others waiting, since the last but one came. The rank that does so again and again,
@@ -6,7 +7,8 @@
 -- validates alone, counts no more than its tenth longest; of the many collectives of a step (FSDP) it may be late to
 -- one only, so that those are told whose delay is like that. A job that has just begun, or whose collectives have
 -- stopped, has none. A rank that comes late because it got out of the collective before so late is no culprit
--- (a slow network does that): it is inside of one meanwhile, and it waits as long as the others.
+-- (a slow network does that): it is inside of one meanwhile, and it waits as long as the others. What it is late with
+-- (its data, a checkpoint, the garbage collector) gives the class.
 WITH member AS (
   SELECT host, pid, rank, job FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended'
 ),
@@ -52,19 +54,48 @@ straggler AS (
     AND b.total_ms > 2 * coalesce((SELECT sum(o.total_ms) FROM blamed AS o
                                    WHERE o.job = b.job AND (o.host, o.pid) <> (b.host, b.pid)), 0)
 ),
--- What it did while the others waited: the innermost function of the user's own code in most samples of its main
--- thread. One that is inside of a collective in nearly all of them is no culprit.
+-- One that is inside of a collective in nearly all of the time before it comes is no culprit.
 meanwhile AS (
-  SELECT l.host, l.pid, count(*) >= 5 AND avg(is_inside::INT) > 0.8 AS is_held_up,
-         mode(place) FILTER (NOT is_inside) AS place
+  SELECT l.host, l.pid, count(*) >= 5 AND avg(contains(split_part(stack, ';', -1),
+                                                  'torch/distributed/distributed_c10d.py')::INT) > 0.8 AS is_held_up
   FROM late AS l JOIN straggler AS g ON g.host = l.host AND g.pid = l.pid AND l.late_ms >= 0.5 * g.tenth_ms
-  JOIN (SELECT *, contains(split_part(stack, ';', -1), 'torch/distributed/distributed_c10d.py') AS is_inside,
-               coalesce(list_filter(string_split(stack, ';'),
-                                    lambda f: NOT regexp_matches(f, '/lib/python3\.\d+/|-packages/|<frozen'))[-1],
-                        split_part(stack, ';', -1)) AS place
-        FROM global.python.samples) AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
+  JOIN global.python.samples AS s ON s.host = l.host AND s.pid = l.pid AND s.tid = s.pid
     AND s.timestamp_ns BETWEEN l.there_ns - (l.late_ms * 1e6)::BIGINT AND l.there_ns
   GROUP BY l.host, l.pid
+),
+-- What it does more than the other ranks of its job: the innermost functions of the user's own code in the samples of
+-- main threads, as shares of the time.
+sampled AS (
+  SELECT m.job, s.host, s.pid, sum(s.weight) AS seconds, count(*) AS looks,
+         coalesce(list_filter(string_split(stack, ';'),
+                              lambda f: NOT regexp_matches(f, '/lib/python3\.\d+/|-packages/|<frozen'))[-1],
+                  split_part(stack, ';', -1)) AS place,
+         CASE WHEN contains(stack, '/torch/utils/data/dataloader.py') THEN 'data_stall'
+         WHEN regexp_matches(stack, '/(torch/serialization|safetensors/torch|torch/distributed/checkpoint/state_dict_saver)\.py')
+         THEN 'slow_checkpoint' ELSE 'straggler' END AS kind
+  FROM global.python.samples AS s JOIN member AS m ON m.host = s.host AND m.pid = s.pid
+  WHERE s.tid = s.pid AND s.timestamp > now() - to_seconds({patience} * 6) AND m.job IN (SELECT job FROM straggler)
+  GROUP BY ALL
+),
+shares AS (
+  SELECT *, seconds / sum(seconds) OVER (PARTITION BY host, pid) AS share FROM sampled
+),
+excess AS (
+  SELECT p.host, p.pid, p.place, p.kind, p.looks,
+         p.share - coalesce((SELECT sum(o.share) FROM shares AS o WHERE o.job = p.job AND o.place = p.place
+                               AND o.kind = p.kind AND (o.host, o.pid) <> (p.host, p.pid)), 0)
+                   / (SELECT greatest(count(DISTINCT (r.host, r.pid)) - 1, 1) FROM shares AS r WHERE r.job = p.job) AS more
+  FROM shares AS p JOIN straggler AS g ON g.host = p.host AND g.pid = p.pid
+),
+causes AS (
+  SELECT host, pid, sum(looks) AS looks, arg_max(place, more) AS place,
+         sum(more) FILTER (more > 0 AND kind = 'data_stall') / sum(more) FILTER (more > 0) AS loading,
+         sum(more) FILTER (more > 0 AND kind = 'slow_checkpoint') / sum(more) FILTER (more > 0) AS saving
+  FROM excess GROUP BY host, pid
+),
+collected AS (
+  SELECT host, pid, sum(duration_ms) AS gc_ms FROM global.python.gc
+  WHERE timestamp > now() - to_seconds({patience} * 6) GROUP BY host, pid
 ),
 waits AS (
   SELECT host, pid, job, avg(duration_ms) AS wait_ms
@@ -90,16 +121,21 @@ compared AS (
   GROUP BY a.host, a.pid, a.data_s, a.forward_s
 )
 SELECT [g.rank] AS ranks, [g.pid] AS pids, g.host, 'warning' AS severity,
+       CASE WHEN k.gc_ms > 0.5 * g.total_ms THEN 'gc_pause'
+       WHEN x.loading > 0.5 THEN 'data_stall' WHEN x.saving > 0.5 THEN 'slow_checkpoint' ELSE 'straggler' END AS class,
        'rank ' || g.rank || ' came last to ' || g.times || ' of ' || g.operations || ' collectives, '
        || round(g.late_ms, 1) || ' ms after all others (median): ' || round(100 * g.total_ms / g.span_ms)
        || ' % of the time the others wait for it'
-       || coalesce('; meanwhile it is in ' || w.place, '')
+       || coalesce('; meanwhile it is in ' || x.place, '')
        || CASE WHEN greatest(c.data_s, c.forward_s) * 1e3 > 0.5 * g.late_ms
           THEN '; most of the difference is in '
                || CASE WHEN c.data_s > c.forward_s THEN 'waiting for data' ELSE 'forward' END
           ELSE '' END AS evidence,
        'probing -t ' || g.pid || ' flamegraph -d 10 -o rank' || g.rank || '.svg' AS next
 FROM straggler AS g LEFT JOIN meanwhile AS w USING (host, pid) LEFT JOIN compared AS c USING (host, pid)
-LEFT JOIN waiting AS v USING (host, pid)
+LEFT JOIN waiting AS v USING (host, pid) LEFT JOIN collected AS k USING (host, pid)
+LEFT JOIN causes AS x USING (host, pid)
 WHERE coalesce(v.wait_ms < 0.7 * v.others_ms, true)
   AND NOT coalesce(w.is_held_up, false)
+  -- Not before it is known why, where there are samples.
+  AND (x.looks >= 15 OR (g.host, g.pid) NOT IN (SELECT (host, pid) FROM global.python.samples))
