@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "table/computed.h"
 #include "table/registry.h"
 #include "table/rows.h"
 
@@ -20,6 +21,13 @@ void AddRow(Rows& rows, const std::vector<Value>& row, const std::vector<std::si
   rows.Add(std::move(picked));
 }
 
+std::vector<table::Column> AllColumns(const table::Table& table) {
+  std::vector<table::Column> columns = table::SqlColumns(table);
+  const auto computed = table::ComputedColumns(table);
+  columns.insert(columns.end(), computed.begin(), computed.end());
+  return columns;
+}
+
 }  // namespace
 
 std::shared_ptr<table::Source> MakeTablesSource(ListTables list) {
@@ -30,7 +38,7 @@ std::shared_ptr<table::Source> MakeTablesSource(ListTables list) {
                                       const std::vector<std::size_t>& columns) -> Result<Rows> {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : list()) {
-           const auto count = static_cast<std::int64_t>(table::SqlColumns(*table).size());
+           const auto count = static_cast<std::int64_t>(AllColumns(*table).size());
            AddRow(rows,
                   {Text(table->name), Text(KindName(table->kind)), Text(OriginName(table->origin)), count,
                    Text(table->doc)},
@@ -49,7 +57,7 @@ std::shared_ptr<table::Source> MakeColumnsSource(ListTables list) {
          Rows rows(table::TypesOf(*self, columns));
          for (const table::Table* table : list()) {
            std::int64_t position = 0;
-           for (const table::Column& column : table::SqlColumns(*table)) {
+           for (const table::Column& column : AllColumns(*table)) {
              AddRow(rows,
                     {Text(table->name), Text(column.name), ++position, Text(SqlTypeName(column.type)),
                      Text(column.unit), Text(column.doc)},

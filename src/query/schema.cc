@@ -50,9 +50,8 @@ std::string QuoteText(std::string_view text) { return Quote(text, '\''); }
 
 std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics) {
   const std::string name = FullName(table, everywhere);
-  const std::string sql = table.kind == table::Kind::kView
-                              ? Expand(table.sql, everywhere, metrics)
-                              : "SELECT * FROM " + ScanOf(table.name, everywhere);
+  const std::string sql = !table.sql.empty() ? Expand(table.sql, everywhere, metrics)
+                                             : "SELECT * FROM " + ScanOf(table.name, everywhere);
   return "CREATE OR REPLACE VIEW " + name + " AS " + sql;
 }
 

@@ -1,5 +1,6 @@
 #include "table/reference.h"
 
+#include "table/computed.h"
 #include "table/registry.h"
 
 namespace probing::table {
@@ -16,9 +17,11 @@ void AppendTable(std::string& page, const Table& table) {
                                        : "A view") +
           "; rows from " + OriginName(table.origin) + ".\n\n";
   page += "| column | type | unit | |\n|---|---|---|---|\n";
-  for (const Column& column : table.columns)
-    page += "| `" + text(column.name) + "` | " + SqlTypeName(column.type) + " | " + text(column.unit) +
-            " | " + text(column.doc) + " |\n";
+  for (const auto columns : {table.columns, ComputedColumns(table)}) {
+    for (const Column& column : columns)
+      page += "| `" + text(column.name) + "` | " + SqlTypeName(column.type) + " | " + text(column.unit) +
+              " | " + text(column.doc) + " |\n";
+  }
   page += "\n";
 }
 

@@ -1,6 +1,7 @@
 // Tables about training: what PyTorch does, and the values it works on.
 #include <array>
 
+#include "table/computed.h"
 #include "table/registry.h"
 
 namespace probing::table {
@@ -93,6 +94,19 @@ constexpr std::array kCollectives{
         "Python was seen"},
 };
 
+constexpr std::array kCollectivesComputed{
+    Column{
+        "lateness", kDouble, "ms",
+        "how long after the first rank that is known of its job this rank entered it, by the clocks of their "
+        "hosts; so ask global.python.collectives; NULL for sends and receives"},
+};
+constexpr std::string_view kCollectivesSql =
+    "SELECT c.*, CASE WHEN NOT coalesce(c.p2p, false) THEN (c.timestamp_ns - min(c.timestamp_ns) OVER"
+    " (PARTITION BY t.job, c.process_group, c.seq, coalesce(c.p2p, false))) / 1e6 END AS lateness"
+    " FROM {python.collectives} AS c LEFT JOIN"
+    " (SELECT host, pid, any_value(job) AS job FROM {probing.targets} GROUP BY host, pid) AS t"
+    " ON t.host = c.host AND t.pid = c.pid";
+
 constexpr std::array kCollectiveStarts{
     kTime,
     Column{"seq", kInt64, "", "number of the operation in its group"},
@@ -181,7 +195,7 @@ constexpr std::array kTables{
     Table{"python.modules", Kind::kLive, Origin::kProbe, "modules of the models that are alive now",
           kModules},
     Table{"python.collectives", Kind::kStored, Origin::kProbe, "collective operations between ranks",
-          kCollectives},
+          kCollectives, kCollectivesSql},
     Table{"python.collective_starts", Kind::kStored, Origin::kProbe,
           "collective operations a rank has entered; one that python.collectives has not is under way",
           kCollectiveStarts},
@@ -201,5 +215,10 @@ constexpr std::array kTables{
 }  // namespace
 
 std::span<const Table> TorchTables() { return kTables; }
+
+std::span<const Column> ComputedColumns(const Table& table) {
+  if (table.name == "python.collectives") return kCollectivesComputed;
+  return {};
+}
 
 }  // namespace probing::table

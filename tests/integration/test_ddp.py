@@ -126,6 +126,14 @@ def test_the_rank_that_arrives_last_is_the_straggler_and_its_line_is_named(
         30,
         "the function is named",
     )
+    # The others come first, each to every one of them; the last 50 are those of slow steps.
+    late = (
+        "SELECT rank, median(lateness) AS ms FROM (SELECT * FROM global.python.collectives"
+        f" WHERE pid IN {tuple(job.pids)} AND op = 'all_reduce' ORDER BY seq DESC LIMIT 100)"
+        " GROUP BY rank ORDER BY rank"
+    )
+    by_rank = {row["rank"]: row["ms"] for row in rows(probing, late)}
+    assert by_rank[WHO] > 30 and all(ms < 25 for rank, ms in by_rank.items() if rank != WHO), by_rank
 
 
 @pytest.mark.parametrize("trouble", ["sleep", "lock", "input"])
