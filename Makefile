@@ -28,7 +28,7 @@ demo: build ## Three jobs in trouble (a hang, a slow one, a leak), each found wh
 test: deps ## Everything that must hold: C++ tests, integration tests, layers, symbols
 	@tools/install_deps.sh servers
 	@tools/install_deps.sh clients
-	@tools/install_deps.sh torch
+	@tools/install_deps.sh frameworks
 	@$(call compile,release,all cpp_tests ring_bench)
 	@$(VENV)/python tools/run_tests.py
 
@@ -66,9 +66,9 @@ bench-torch: build ## Of these, what tracing PyTorch costs, beside torch.profile
 	@$(VENV)/python tools/bench_page.py
 
 .PHONY: diagnose-runs
-diagnose-runs: build ## Jobs on gloo that go wrong in every way, SEEDS=20 times each: is it named? (installs torch; an hour)
-	@tools/install_deps.sh torch
-	@$(VENV)/python bench/diagnose.py --seeds $(SEEDS) --healthy $(SEEDS)
+diagnose-runs: build ## Jobs of real frameworks that go wrong in every way, SEEDS=20 times each: is it named? (installs them; a day)
+	@tools/install_deps.sh frameworks
+	@tools/apart.sh $(VENV)/python bench/diagnose.py --seeds $(SEEDS) --machines $(SEEDS)
 
 .PHONY: e2e
 e2e: build ## The web page and flame graphs in a real browser (installs chromium); pictures in build/e2e

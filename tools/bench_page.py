@@ -187,14 +187,13 @@ def fleet(content: Content) -> list[Block]:
 def diagnose(content: Content) -> list[Block]:
     named = [row for row in content["rows"] if row["right"]]
     rows = [[row["trouble"], row["class"], f"{row['right']} of {row['runs']}"] for row in content["rows"]]
-    alarms = len({alarm["run"] for alarm in content["alarms"]})
-    rows.append(["healthy", "no alarm", f"{content['healthy'] - alarms} of {content['healthy']}"])
+    rows.append(["healthy", "no alarm", f"{content['healthy'] - content['alarmed']} of {content['healthy']}"])
     plots = [
         Plot(title, [Bar(f"probing: {row['trouble']}", row[key]) for row in named], "s", 30)
         for title, key in (("until it is named, median", "median_s"), ("the worst", "worst_s"))
     ]
     return [
-        f"Jobs of {content['world']} ranks, each on a machine of its own.",
+        f"Jobs of {content['world']} ranks.",
         *plots,
         Table(["what goes wrong", "class", "named rightly"], rows),
     ]

@@ -7,6 +7,7 @@
 #   install_deps.sh clang    + clang 19 for the sanitizers and clang-tidy
 #   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
 #   install_deps.sh torch    + PyTorch in build/torch-venv (1 GB), for tests and bench that skip without
+#   install_deps.sh frameworks  + Hugging Face's Trainer and Lightning on it, in build/frameworks-venv
 #   install_deps.sh spark    + PySpark in build/spark-venv (450 MB), for a test of history that skips without
 #   install_deps.sh docs     + what builds the documentation, in build/docs-venv
 #   install_deps.sh clients  + programs of others that talk to probingd in the tests, in build/clients-venv
@@ -129,11 +130,21 @@ case ${1:-build} in
       say "no Python 3.11 with venv here, which PyTorch is installed for: its tests are skipped"
     fi
     ;;
+  frameworks)
+    "$0" torch
+    if [[ -x build/torch-venv/bin/python ]]; then
+      if [[ ! -x build/frameworks-venv/bin/python ]]; then
+        build/torch-venv/bin/python -c 'import sys; print(sys._base_executable)' | xargs -I{} {} -m venv build/frameworks-venv
+        echo "$PWD/build/torch-venv/lib/python3.11/site-packages" > build/frameworks-venv/lib/python3.11/site-packages/torch.pth
+      fi
+      install_venv build/frameworks-venv tests/integration/framework_requirements.txt
+    fi
+    ;;
   spark) install_venv build/spark-venv tests/integration/spark_requirements.txt ;;
   clients) install_venv build/clients-venv tests/integration/client_requirements.txt ;;
   e2e)
     install_packages "${E2E_PACKAGES[@]}"
     install_venv build/e2e-venv tests/e2e/requirements.txt
     ;;
-  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, spark or e2e" ;;
+  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, frameworks, spark or e2e" ;;
 esac

@@ -77,7 +77,8 @@ RESULTS: dict[str, dict[str, object]] = {
     "diagnose-1": {
         "world": 4,
         "healthy": 3,
-        "alarms": [{"run": 1}, {"run": 1}],
+        "alarmed": 1,
+        "alarms": {"ddp none": [{"class": "nan"}, {"class": "hang"}]},
         "rows": [
             {"trouble": "gil", "class": "hang", "runs": 3, "right": 3, "median_s": 6.5, "worst_s": 11.5},
             {"trouble": "nan", "class": "nan", "runs": 3, "right": 0, "median_s": None, "worst_s": None},

@@ -21,10 +21,12 @@ TORCH = harness.ROOT / "build/torch-venv/bin/python"
 
 
 class Zygote:
-    def __init__(self) -> None:
+    """`modules`: what else it imports, once for all."""
+
+    def __init__(self, python: Path = TORCH, modules: tuple[str, ...] = ()) -> None:
         self.lock = threading.Lock()
         self.process = subprocess.Popen(
-            [str(TORCH), str(harness.TARGETS / "torch_zygote.py")],
+            [str(python), str(harness.TARGETS / "torch_zygote.py"), *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=harness.clean_environment(ROOM="x" * 16384),

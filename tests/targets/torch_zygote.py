@@ -3,10 +3,11 @@
 Each line of stdin is an order in JSON: {"program", "arguments", "environment", "stdout", "stderr"}, answered
 by the pid of a child that runs it, or {"ended": pid}, answered by how it has ended, or null. With
 {"machine": pid} it runs in the namespaces of that process, below the child, and with {"library": path} that
-is loaded before the program.
+is loaded before the program. The arguments are modules that are imported, too.
 """
 
 import ctypes
+import importlib
 import json
 import os
 import runpy
@@ -89,6 +90,8 @@ def how_it_ended(pid):
 
 
 make_a_step()
+for module in sys.argv[1:]:
+    importlib.import_module(module)
 print("ready", flush=True)
 while True:
     line = sys.stdin.readline()
@@ -100,11 +103,6 @@ while True:
         continue
     pid = os.fork()
     if pid == 0:
-        try:
-            become(order)
-        except Exception:
-            sys.excepthook(*sys.exc_info())  # as Python would
-        finally:
-            sys.stderr.flush()
-            os._exit(1)
+        become(order)
+        break  # it ends as any Python does, with what it raises
     print(pid, flush=True)
