@@ -22,7 +22,6 @@ nlohmann::ordered_json FrameToJson(const cpython::Frame& frame) {
       if (local.is_argument) one["arguments"].push_back(local.name);
     }
   }
-  one["kind"] = "python";
   if (frame.interpreter_id) one["interpreter"] = *frame.interpreter_id;
   return one;
 }
@@ -67,7 +66,7 @@ nlohmann::ordered_json ToJson(const ShownThread& thread) {
   return {{"tid", thread.kernel.tid},
           {"name", OrNull(thread.kernel.name)},
           {"thread_name", OrNull(thread.python.python_name)},
-          {"state", OrNull(IsDead(thread) ? "" : process::StateText(thread.kernel.state))},
+          {"state", OrNull(IsDead(thread) ? "" : std::string(process::StateWord(thread.kernel.state)))},
           {"syscall", OrNull(thread.kernel.syscall)},
           {"wait_channel", OrNull(thread.kernel.wait_channel)},
           {"has_python", thread.has_python},

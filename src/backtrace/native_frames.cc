@@ -70,7 +70,6 @@ nlohmann::ordered_json NativeToJson(const unwind::NativeFrame& frame, const unwi
     one["lineno"] = place->line;
   }
   one["frame_type"] = "Native";
-  one["kind"] = "native";
   one["module"] = nullptr;
   if (!module.empty()) one["module"] = module;
   one["address"] = Hex(frame.address);

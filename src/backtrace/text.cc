@@ -88,7 +88,8 @@ std::string FormatGreenlets(const std::vector<cpython::Greenlet>& greenlets) {
 
 // "sleeping in epoll_wait, holds the GIL": what is known about it besides its frames.
 std::string DescribeThread(const Picture& picture, const ShownThread& thread) {
-  std::string text = IsDead(thread) ? "" : process::StateText(thread.kernel.state);
+  std::string text = IsDead(thread) ? "" : std::string(process::StateWord(thread.kernel.state));
+  if (thread.kernel.state == 't') text += " by a debugger";
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
   const bool waits = thread.kernel.state == 'S' || thread.kernel.state == 'D';
   if (waits && !thread.kernel.syscall.empty()) text += " in " + thread.kernel.syscall;

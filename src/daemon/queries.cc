@@ -91,6 +91,7 @@ void PrepareForHost(const server::Request& request, const std::string& instance,
 
 // What is in variables is what code in the process could read.
 bool ShowsLocals(const server::Request& request) { return request.right >= server::Right::kEval; }
+bool MayHold(const server::Request& request) { return request.right >= server::Right::kProfile; }
 
 // Of what torch records itself the probes' rings have nothing until it is asked for.
 enum class Collectives : std::uint8_t { kNone, kOfTarget, kOfAll };
@@ -186,14 +187,17 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
       return Error{Code::kNotFound, "there is no job " + *job + " on this host",
                    "`probing list` shows the jobs"};
   }
-  for (table::Target& each : prepared.targets) each.shows_locals = ShowsLocals(request);
+  for (table::Target& each : prepared.targets) {
+    each.shows_locals = ShowsLocals(request);
+    each.may_hold = MayHold(request);
+  }
   prepared.provider = [this, &gathering](const table::Table& table, const table::Target* about,
                                          const std::vector<std::size_t>& columns) {
     return Provide(table, about, columns, gathering);
   };
   // A question of another host is about this one: it is not passed on.
   if (gathering.has_peers() && prepared.format.format != query::Format::kFrame)
-    prepared.gatherer = [&gathering, shows_locals = ShowsLocals(request)](
+    prepared.gatherer = [&gathering, shows_locals = ShowsLocals(request), may_hold = MayHold(request)](
                             const query::GatherRequest& wanted) -> Result<std::vector<std::string>> {
       // The other host would judge by our token, not by the one who asks us.
       for (const query::GatherRequest::Column& column : wanted.columns) {
@@ -201,6 +205,8 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
           return Error{Code::kPermission, "local variables of other hosts take the right to eval",
                        "name the columns you need, without locals"};
       }
+      if (!may_hold && wanted.table == "python.native_stacks")
+        return Error{Code::kPermission, "native frames of other hosts take the right to profile", ""};
       return gathering.Gather(wanted);
     };
   return prepared;

@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto status = ReadStatus(1, proc.root());
   if (status.ok()) (void)status->own_pid();
   const auto thread = ReadThreadStatus(1, 1, proc.root());
-  if (thread.ok()) (void)StateText(thread->state);
+  if (thread.ok()) (void)StateWord(thread->state);
   if (const auto call = ReadBlockedCall(1, 1, proc.root()); call.ok())
     (void)SurvivesStop(1, *call, proc.root());
   (void)ReadTimesRun(1, 1, proc.root());

@@ -70,12 +70,11 @@ TEST(Status, ReadsThisVeryProcess) {
   EXPECT_GT(status->start_ticks, 0U);
 }
 
-TEST(ThreadState, IsAWordInTablesAndATextForPeople) {
-  EXPECT_EQ(StateWord('D'), "disk");
-  EXPECT_EQ(StateText('D'), "uninterruptible");
-  EXPECT_EQ(StateWord('t'), "stopped");
-  EXPECT_EQ(StateText('t'), "stopped by a debugger");
-  EXPECT_EQ(StateText('S'), "sleeping");
+TEST(ThreadState, IsOneWordEverywhere) {
+  EXPECT_EQ(StateWord('D'), "uninterruptible");
+  EXPECT_EQ(StateWord('T'), "stopped");
+  EXPECT_EQ(StateWord('t'), "traced");
+  EXPECT_EQ(StateWord('S'), "sleeping");
   EXPECT_EQ(StateWord('?'), "unknown");
 }
 

@@ -119,11 +119,12 @@ std::string_view StateWord(char state) {
       return "running";
     case 'S':
       return "sleeping";
-    case 'D':
-      return "disk";
+    case 'D':  // disk, network file system, GPU driver, a vfork()ed child: the system call says which
+      return "uninterruptible";
     case 'T':
-    case 't':
       return "stopped";
+    case 't':  // held by a debugger
+      return "traced";
     case 'Z':
     case 'X':
       return "zombie";
@@ -132,13 +133,6 @@ std::string_view StateWord(char state) {
     default:
       return "unknown";
   }
-}
-
-std::string StateText(char state) {
-  // Disk, network file system, GPU driver, a vfork()ed child: the call says which.
-  if (state == 'D') return "uninterruptible";
-  if (state == 't') return "stopped by a debugger";
-  return std::string(StateWord(state));
 }
 
 }  // namespace probing::process

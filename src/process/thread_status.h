@@ -43,9 +43,8 @@ class ThreadStatusReader {
 // Of one thread. kNotFound when it is gone.
 Result<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid, const std::string& proc_root = "/proc");
 
-// In tables: "running", "sleeping", "disk", "stopped", "zombie", "idle"; "unknown" for the rest.
+// "running", "sleeping", "uninterruptible", "stopped", "traced", "zombie" or "idle"; "unknown" for the rest.
+// The one vocabulary of tables, JSON and text.
 std::string_view StateWord(char state);
-// For people: the same, or "uninterruptible", "stopped by a debugger".
-std::string StateText(char state);
 
 }  // namespace probing::process

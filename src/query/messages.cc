@@ -29,7 +29,7 @@ bool GetLimits(Unpacker& unpacker, Limits& limits) {
 
 void PutTarget(Packer& packer, const table::Target& target) {
   packer.Put(target.pid).Put(target.rank.has_value()).Put(target.rank.value_or(0)).Put(target.host);
-  packer.Put(target.job).Put(target.selected).Put(target.shows_locals);
+  packer.Put(target.job).Put(target.selected).Put(target.shows_locals).Put(target.may_hold);
   packer.Put(static_cast<std::uint64_t>(target.ring_fds.size()));
 }
 
@@ -41,6 +41,7 @@ bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>&
   const bool complete = unpacker.Get(target.pid) && unpacker.Get(has_rank) && unpacker.Get(rank) &&
                         unpacker.Get(target.host) && unpacker.Get(target.job) &&
                         unpacker.Get(target.selected) && unpacker.Get(target.shows_locals) &&
+                        unpacker.Get(target.may_hold) &&
                         unpacker.Get(file_count);
   if (!complete || file_count > files.size() - next_file) return false;
   if (has_rank) target.rank = rank;

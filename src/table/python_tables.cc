@@ -12,10 +12,10 @@ constexpr Column kTime{"timestamp", kTimestamp, "", "when it happened"};
 
 constexpr std::array kBacktrace{
     Column{"depth", kInt64, "", "0 is the frame that runs now"},
-    Column{"func", kString, "", "qualified name of the function, or the native symbol"},
-    Column{"file", kString, "", "source file, or the library of a native frame"},
-    Column{"lineno", kInt64, "", "the line that runs now; NULL in native frames without line numbers"},
-    Column{"frame_type", kString, "", "Python or Native"},
+    Column{"func", kString, "", "qualified name of the function"},
+    Column{"file", kString, "", "source file"},
+    Column{"lineno", kInt64, "", "the line that runs now"},
+    Column{"frame_type", kString, "", "Python; python.native_stacks has Native ones as well"},
     Column{
         "locals", kString, "JSON",
         "arguments and local variables by name; NULL unless this column is asked for, and without the right "
@@ -25,10 +25,10 @@ constexpr std::array kBacktrace{
 
 constexpr std::array kStacks{
     Column{"depth", kInt64, "", "0 is the frame that runs now"},
-    Column{"func", kString, "", "qualified name of the function, or the native symbol"},
-    Column{"file", kString, "", "source file, or the library of a native frame"},
-    Column{"lineno", kInt64, "", "the line that runs now; NULL in native frames without line numbers"},
-    Column{"frame_type", kString, "", "Python or Native"},
+    Column{"func", kString, "", "qualified name of the function"},
+    Column{"file", kString, "", "source file"},
+    Column{"lineno", kInt64, "", "the line that runs now"},
+    Column{"frame_type", kString, "", "Python; python.native_stacks has Native ones as well"},
     Column{
         "locals", kString, "JSON",
         "arguments and local variables by name; NULL unless this column is asked for, and without the right "
@@ -36,10 +36,32 @@ constexpr std::array kStacks{
     Column{"tid", kInt64, "", "thread id of the kernel"},
     Column{"thread_name", kString, "", "name of the thread as Python or the kernel knows it"},
     Column{"has_gil", kBool, "", "whether the thread holds the interpreter lock"},
-    Column{"state", kString, "", "state of the thread in the kernel: running, sleeping, disk, stopped"},
+    Column{"state", kString, "",
+           "state of the thread in the kernel: running, sleeping, uninterruptible, stopped, traced (by a "
+           "debugger)"},
     Column{"wait_channel", kString, "", "what the thread waits for in the kernel; NULL when it runs"},
     Column{"task", kString, "", "name of the asyncio task that the thread runs"},
     Column{"interpreter", kInt64, "", "id of the interpreter: 0 is the main one, others are subinterpreters"},
+};
+
+constexpr std::array kNativeStacks{
+    Column{"depth", kInt64, "", "0 is the frame that runs now"},
+    Column{"func", kString, "",
+           "qualified name of the function, or the native symbol; NULL when it has none"},
+    Column{"file", kString, "", "source file, or the library of a native frame; NULL for code of a JIT"},
+    Column{"lineno", kInt64, "", "the line that runs now; NULL in native frames: see source"},
+    Column{"frame_type", kString, "", "Python or Native"},
+    Column{
+        "source", kString, "",
+        "file:line of a native frame, from debug information; NULL unless this column is asked for: it takes "
+        "up to a second in a PyTorch process"},
+    Column{"tid", kInt64, "", "thread id of the kernel"},
+    Column{"thread_name", kString, "", "name of the thread as Python or the kernel knows it"},
+    Column{"has_gil", kBool, "", "whether the thread holds the interpreter lock"},
+    Column{"state", kString, "", "as in python.stacks"},
+    Column{"wait_channel", kString, "", "what the thread waits for in the kernel; NULL when it runs"},
+    Column{"merged", kBool, "", "false: in which order Python and native frames belong is not known"},
+    Column{"interpreter", kInt64, "", "id of the interpreter of a Python frame: 0 is the main one"},
 };
 
 constexpr std::array kSamples{
@@ -146,6 +168,11 @@ constexpr std::array kMetrics{
 constexpr std::array kTables{
     Table{"python.backtrace", Kind::kLive, Origin::kOutside, "where the main thread is now", kBacktrace},
     Table{"python.stacks", Kind::kLive, Origin::kOutside, "where every thread is now", kStacks},
+    Table{"python.native_stacks", Kind::kLive, Origin::kOutside,
+          "where every thread is now, with native frames, also of threads without Python; a thread that runs "
+          "is "
+          "held for some tens of microseconds",
+          kNativeStacks},
     Table{"python.samples", Kind::kLive, Origin::kOutside, "stacks taken at intervals", kSamples},
     Table{"python.flame", Kind::kView, Origin::kOutside, "python.samples folded: one row for each stack",
           kFlame,

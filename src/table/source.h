@@ -32,6 +32,7 @@ struct Target {
   std::string host;
   std::string job;            // "" outside a job
   bool shows_locals = false;  // to the one who asks: they are for the right to eval
+  bool may_hold = false;      // its threads, for a moment: for the right to profile
   bool selected = true;       // `python.x` reads selected targets only, `global.python.x` all
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;  // shared by all parts that read them
 };

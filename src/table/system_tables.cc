@@ -14,7 +14,8 @@ constexpr std::array kProcess{
     Column{"pid", kInt64, "", "process id: of the target, or of one of its descendants"},
     Column{"name", kString, "", "name of the program"},
     Column{"cmdline", kString, "", "command line"},
-    Column{"state", kString, "", "running, sleeping, disk, stopped, zombie, idle, unknown"},
+    Column{"state", kString, "",
+           "running, sleeping, uninterruptible, stopped, traced, zombie, idle, unknown"},
     Column{"ppid", kInt64, "", "process id of the parent"},
     Column{"user", kString, "", "name of the owner"},
     Column{"started", kTimestamp, "", "when it was started"},
@@ -97,7 +98,7 @@ constexpr std::array kThreads{
     kTime,
     Column{"tid", kInt64, "", "thread id of the kernel"},
     Column{"name", kString, "", "name of the thread"},
-    Column{"state", kString, "", "running, sleeping, disk, stopped"},
+    Column{"state", kString, "", "running, sleeping, uninterruptible, stopped, traced"},
     Column{"cpu_percent", kDouble, "%", "of one core"},
     Column{"core", kInt64, "", "core it ran on last"},
     Column{"wait_channel", kString, "", "what it waits for in the kernel; NULL when it runs"},
@@ -137,10 +138,10 @@ constexpr std::array kCrashStacks{
     Column{"tid", kInt64, "", "thread id of the kernel"},
     Column{"thread_name", kString, "", "name of the thread"},
     Column{"depth", kInt64, "", "0 is the innermost frame"},
-    Column{"func", kString, "", "qualified name of the function, or the native symbol"},
-    Column{"file", kString, "", "source file, or the library of a native frame"},
+    Column{"func", kString, "", "qualified name of the function"},
+    Column{"file", kString, "", "source file"},
     Column{"lineno", kInt64, "", "line of the frame"},
-    Column{"frame_type", kString, "", "Python or Native"},
+    Column{"frame_type", kString, "", "Python"},
 };
 
 constexpr std::array kTables{

@@ -31,5 +31,5 @@ def test_native_frames_of_a_deep_stack_are_read_once(
     pid = target("deep", DEPTH, python=python).pid
     answer = probing("bt", "-t", pid, "--native", "--json").expect(0)
     [thread] = [one for one in answer.json["threads"] if one["tid"] != pid]
-    names = [frame["func"] for frame in thread["frames"] if frame["kind"] == "python"]
+    names = [frame["func"] for frame in thread["frames"] if frame["frame_type"] == "Python"]
     assert names.count("down") == DEPTH + 1 and "root" in names[-5:]

@@ -37,7 +37,7 @@ def python_frames(thread: dict[str, Any]) -> list[tuple[str, int]]:
     return [
         (frame["func"], frame.get("interpreter", thread["interpreter"]))
         for frame in thread["frames"]
-        if frame["kind"] == "python"
+        if frame["frame_type"] == "Python"
     ]
 
 
@@ -64,9 +64,9 @@ def test_native_frames_are_merged_with_those_of_all_interpreters(probing: harnes
     [thread] = probing("bt", "-t", nested, "--native", "--json").expect(0).json["threads"]
     assert thread["merged"] is True
     assert python_frames(thread) == [("inside", 1), ("<module>", 1), ("enter", 0), ("<module>", 0)]
-    kinds = [frame["kind"] for frame in thread["frames"]]
+    kinds = [frame["frame_type"] for frame in thread["frames"]]
     inner = [frame["func"] for frame in thread["frames"]].index("enter")
-    assert "native" in kinds[2:inner], "what runs the subinterpreter is between the two"
+    assert "Native" in kinds[2:inner], "what runs the subinterpreter is between the two"
     text = probing("bt", "-t", nested, "--native").expect(0).stdout
     assert "[interpreter 1]" in text and "[interpreter 0]" in text
 

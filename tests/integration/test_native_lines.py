@@ -243,7 +243,7 @@ def test_trampolines_of_x_perf_do_not_end_the_stack(
             job.kill()
     [main] = answer["threads"]
     assert main["merged"]
-    python_frames = [frame["func"] for frame in main["frames"] if frame["kind"] == "python"]
+    python_frames = [frame["func"] for frame in main["frames"] if frame["frame_type"] == "Python"]
     assert python_frames == ["inner", "outer.<locals>.<lambda>", "outer", "<module>"] or python_frames == [
         "inner",
         "<lambda>",

@@ -34,7 +34,7 @@ def main_at_rest(probing: harness.Cli, pid: int) -> dict[str, Any]:
 
 def names(thread: dict[str, Any]) -> list[str]:
     """Functions, innermost first, each with the kind of its frame: "python:main", "native:read"."""
-    return [f"{frame['kind']}:{frame['func']}" for frame in thread["frames"]]
+    return [f"{frame['frame_type'].lower()}:{frame['func']}" for frame in thread["frames"]]
 
 
 def assert_in_order(thread: dict[str, Any], *patterns: str) -> None:
@@ -120,7 +120,7 @@ def test_threads_that_python_does_not_know_are_shown_with_all(
     other = [thread for thread in backtrace(probing, started.pid, "--all") if not thread["has_python"]]
     assert len(other) == 1
     assert_in_order(other[0], "native:.*nanosleep.*", "native:sleep")
-    assert all(frame["kind"] == "native" for frame in other[0]["frames"])
+    assert all(frame["frame_type"] == "Native" for frame in other[0]["frames"])
 
 
 def test_a_program_without_python_has_native_stacks_and_a_note(
@@ -175,3 +175,35 @@ def test_text_shows_address_function_and_file(probing: harness.Cli, target: Star
     assert any(re.match(r"    compare \(.*target_callbacks\.py:\d+\)", line) for line in lines)
     assert not any("_PyEval_EvalFrameDefault" in line for line in lines), "replaced by the Python frames"
     assert max(map(len, native)) <= 110
+
+
+def test_native_frames_are_rows_where_they_are_asked_for(
+    probing: harness.Cli, target: StartTarget, python: str
+) -> None:
+    pid = target("callbacks", "SORTED", python=python).pid
+    main_at_rest(probing, pid)
+    rows = harness.rows(probing, "SELECT * FROM python.native_stacks WHERE tid = pid ORDER BY depth", pid)
+    assert [row["depth"] for row in rows] == list(range(len(rows)))
+    frames = [{"frame_type": row["frame_type"], "func": row["func"]} for row in rows]
+    assert_in_order(
+        {"frames": frames},
+        "native:.*read.*",
+        "python:innermost",
+        local(python, "(list_?sort|builtin_sorted).*"),
+        "python:<module>",
+    )
+    for row in rows:
+        assert row["merged"] is True and row["pid"] == pid
+        is_python = row["frame_type"] == "Python"
+        assert (row["lineno"] is not None, row["interpreter"]) == (is_python, 0 if is_python else None), row
+    assert {row["file"] for row in rows if row["frame_type"] == "Native"} & {"libc.so.6"}
+    plain = harness.rows(probing, "SELECT DISTINCT frame_type FROM python.stacks", pid)
+    assert plain == [{"frame_type": "Python"}], "nothing is held for those who did not ask for it"
+
+
+def test_threads_without_python_have_native_rows(probing: harness.Cli, target: StartTarget) -> None:
+    pid = target("native_thread").pid
+    sql = "SELECT tid, bool_or(frame_type = 'Python') AS has_python FROM python.native_stacks GROUP BY tid"
+    rows = harness.rows(probing, sql, pid)
+    assert {row["tid"] for row in rows} == set(harness.thread_states(pid))
+    assert {row["has_python"] for row in rows} == {True, False}

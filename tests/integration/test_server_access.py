@@ -60,6 +60,13 @@ def test_rights_are_told_apart(served: Served) -> None:
             stranger("-t", served.address, *command, PROBING_TOKEN=tokens[right]).code for command in commands
         ]
         assert codes == [0 if i <= allowed else 3 for i in range(3)], right
+        native = stranger(
+            *("-t", served.address, "query", "SELECT count(*) > 0 AS x FROM python.native_stacks"),
+            *("-f", "csv"),
+            PROBING_TOKEN=tokens[right],
+        )
+        assert native.stdout.split() == (["x", "true"] if allowed else []), native.stderr
+        assert ("right to profile" in native.stderr) == (allowed == 0)
     headers = {"Authorization": f"Bearer {tokens['eval']}"}
     assert served.http("POST", "/api/v1/shutdown", {}, **headers)[0] == 403, "not over the network"
     assert served.http("GET", "/api/v1/token", **headers)[0] == 403

@@ -9,7 +9,7 @@ clock AS (
 ),
 recent AS (
   SELECT host, pid, rank, state, wait_channel, timestamp_ns - coalesce(offset_ns, 0) AS timestamp_ns,
-         state NOT IN ('disk', 'stopped') OR coalesce(voluntary_switches, 0) > 0 AS has_run
+         state NOT IN ('uninterruptible', 'stopped', 'traced') OR coalesce(voluntary_switches, 0) > 0 AS has_run
   FROM global.system.threads AS t LEFT JOIN clock USING (host)
   WHERE tid = pid AND state IS NOT NULL
     AND t.timestamp_ns - coalesce(offset_ns, 0) > epoch_ns(now()) - ({patience} * 2 + 60) * 1e9
@@ -23,8 +23,10 @@ stuck AS (
   WHERE r.timestamp_ns > coalesce(l.last_ns, 0) GROUP BY ALL
 )
 SELECT CASE WHEN rank IS NULL THEN [] ELSE [rank] END AS ranks, [pid] AS pids, host, 'error' AS severity,
-       CASE WHEN state = 'stopped' THEN 'the process is stopped for '
+       CASE state WHEN 'stopped' THEN 'the process is stopped for '
+                  WHEN 'traced' THEN 'the process is held by a debugger for '
             ELSE 'the main thread is stuck in the kernel (D state' || coalesce(', ' || channel, '') || ') for ' END
        || round(seconds, 1) || ' s' AS evidence,
-       CASE WHEN state = 'stopped' THEN 'kill -CONT ' || pid ELSE 'probing -t ' || pid || ' backtrace' END AS next
+       CASE state WHEN 'stopped' THEN 'kill -CONT ' || pid
+                  WHEN 'traced' THEN 'grep TracerPid /proc/' || pid || '/status' ELSE 'probing -t ' || pid || ' backtrace' END AS next
 FROM stuck WHERE seconds > {patience}

@@ -11,6 +11,7 @@
 #include "process/thread_status.h"
 #include "table/registry.h"
 #include "table/rows.h"
+#include "unwind/mixed_reader.h"
 
 namespace probing::observe {
 namespace {
@@ -105,6 +106,86 @@ void AddThread(const Wanted& wanted, pid_t pid, const cpython::Thread& thread, c
 
 enum class Threads : std::uint8_t { kMain, kAll };
 
+struct NativePlace {
+  const unwind::MixedReading* reading;
+  const process::ThreadStatus* kernel;
+  const unwind::MixedFrame* frame;
+  std::int64_t depth;
+};
+
+// Of a function itself: what was inlined into it is no row, so that the rows do not depend on the columns.
+Value SourceOf(const unwind::NativeFrame& native) {
+  if (native.places.empty() || native.places.back().file.empty()) return {};
+  return native.places.back().file + ":" + std::to_string(native.places.back().line);
+}
+
+Value ValueOf(std::string_view column, const NativePlace& at) {
+  const cpython::Thread& thread = at.reading->python;
+  if (column == "depth") return at.depth;
+  if (column == "tid") return std::int64_t{at.kernel->tid};
+  if (column == "thread_name")
+    return OrNull(thread.python_name.empty() ? at.kernel->name : thread.python_name);
+  if (column == "has_gil") return thread.has_gil;
+  if (column == "state") return std::string(process::StateWord(at.kernel->state));
+  if (column == "wait_channel") return OrNull(at.kernel->wait_channel);
+  if (column == "merged") return at.reading->stack.merged;
+  if (at.frame->kind == unwind::MixedFrame::Kind::kNative) {
+    const unwind::NativeFrame& native = at.reading->native.frames[at.frame->index];
+    if (column == "func") return OrNull(native.function->name);
+    if (column == "file") return OrNull(native.function->module);
+    if (column == "frame_type") return std::string("Native");
+    if (column == "source") return SourceOf(native);
+    return {};
+  }
+  const cpython::Frame& python = thread.frames[at.frame->index];
+  if (column == "func") return python.function;
+  if (column == "file") return python.file;
+  if (column == "lineno") return python.line == 0 ? Value() : Value(std::int64_t{python.line});
+  if (column == "frame_type") return std::string("Python");
+  if (column == "interpreter") return python.interpreter_id.value_or(thread.interpreter_id);
+  return {};
+}
+
+Result<Rows> ReadNativeStacks(const table::Table& table, const table::Target& target,
+                              const std::vector<std::size_t>& columns) {
+  const Wanted wanted(table, columns);
+  const auto pid = static_cast<pid_t>(target.pid);
+  Rows rows(table::TypesOf(table, columns));
+  if (!target.may_hold) {
+    return Error{Code::kPermission, "native frames hold threads, which takes the right to profile",
+                 "python.stacks has the Python frames"};
+  }
+  if (!process::IsAlive(pid)) return rows;
+  auto interpreter = cpython::Interpreter::Attach(pid);
+  unwind::SymbolStore symbols;
+  ASSIGN_OR_RETURN(auto unwinder, unwind::Unwinder::Attach(pid, symbols));
+  ASSIGN_OR_RETURN(const auto tids, process::ListThreads(pid));
+  const process::ThreadStatusReader statuses(pid);
+  std::size_t left_out = 0;
+  for (const pid_t tid : tids) {
+    const auto kernel = statuses.Read(tid);
+    if (!kernel.ok()) continue;  // it has ended
+    auto reading = unwind::ReadMixed(unwinder, interpreter.ok() ? &*interpreter : nullptr, tid);
+    if (!reading.ok()) {
+      left_out += reading.error().code != Code::kNotFound ? 1 : 0;
+      continue;
+    }
+    if (wanted.Has("source")) unwinder.AddLines(reading->native);
+    std::int64_t depth = 0;
+    for (const unwind::MixedFrame& frame : reading->stack.frames) {
+      std::vector<Value> row;
+      const NativePlace place{&*reading, &*kernel, &frame, depth++};
+      for (const std::string_view name : wanted.names()) row.push_back(ValueOf(name, place));
+      rows.Add(std::move(row));
+    }
+  }
+  if (left_out > 0) {
+    rows.set_note(std::to_string(left_out) + " threads of process " + std::to_string(pid) +
+                  " could not be held to read their native frames");
+  }
+  return rows;
+}
+
 Result<Rows> ReadStacks(const table::Table& table, Threads which, const table::Target& target,
                         const std::vector<std::size_t>& columns) {
   const Wanted wanted(table, columns);
@@ -135,10 +216,19 @@ std::shared_ptr<table::Source> MakeSource(std::string_view name, Threads which) 
        }});
 }
 
+std::shared_ptr<table::Source> MakeNativeSource() {
+  const table::Table* table = table::FindTable("python.native_stacks");
+  return table::MakeRowsSource(
+      {.table = table, .make = [table](const table::Target* target, const std::vector<std::size_t>& columns) {
+         return ReadNativeStacks(*table, *target, columns);
+       }});
+}
+
 }  // namespace
 
 std::vector<std::shared_ptr<table::Source>> StackSources() {
-  return {MakeSource("python.backtrace", Threads::kMain), MakeSource("python.stacks", Threads::kAll)};
+  return {MakeSource("python.backtrace", Threads::kMain), MakeSource("python.stacks", Threads::kAll),
+          MakeNativeSource()};
 }
 
 }  // namespace probing::observe

@@ -1,7 +1,8 @@
-// python.backtrace and python.stacks: where the threads of a target are, as rows of SQL.
+// python.backtrace, python.stacks and python.native_stacks: where the threads of a target are, as rows of
+// SQL.
 //
-// Read from outside when a query asks, so they answer while the job hangs; nothing is stopped, and
-// only what the query's columns need is looked at.
+// Read from outside when a query asks, so they answer while the job hangs; only what the query's columns need
+// is looked at. Nothing is stopped, but for python.native_stacks a thread that runs is held for a moment.
 #pragma once
 
 #include <memory>
