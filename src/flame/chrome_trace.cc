@@ -35,7 +35,10 @@ class SliceWriter {
     std::size_t same = 0;
     while (same < frames.size() && same < open_.size() && IsSame(open_[same].frame, frames[same])) ++same;
     CloseFrom(same);
-    for (std::size_t i = same; i < frames.size(); ++i) open_.push_back({frames[i], sample.start_ns});
+    for (std::size_t i = same; i < frames.size(); ++i) {
+      open_.push_back({frames[i], sample.start_ns, events_.size()});
+      events_.emplace_back();
+    }
     end_ns_ = sample.start_ns + profile_.DurationNs(sample);
     thread_ = &profile_.threads()[sample.thread];
   }
@@ -44,11 +47,13 @@ class SliceWriter {
     while (open_.size() > depth) {
       const Frame& frame = profile_.frames()[open_.back().frame];
       const std::int64_t start_ns = open_.back().start_ns;
+      const std::size_t event = open_.back().event;
       open_.pop_back();
-      events_.push_back("{\"ph\":\"X\",\"name\":" + JsonText(frame.function) + ",\"cat\":\"python\",\"ts\":" +
-                        Microseconds(start_ns - origin_ns_) + ",\"dur\":" + Microseconds(end_ns_ - start_ns) +
-                        ThreadFields(*thread_) + ",\"args\":{\"file\":" + JsonText(frame.file) +
-                        ",\"line\":" + std::to_string(frame.first_line) + "}}");
+      events_[event] = "{\"ph\":\"X\",\"name\":" + JsonText(frame.function) +
+                       ",\"cat\":\"python\",\"ts\":" + Microseconds(start_ns - origin_ns_) +
+                       ",\"dur\":" + Microseconds(end_ns_ - start_ns) + ThreadFields(*thread_) +
+                       ",\"args\":{\"file\":" + JsonText(frame.file) +
+                       ",\"line\":" + std::to_string(frame.first_line) + "}}";
     }
   }
 
@@ -56,6 +61,9 @@ class SliceWriter {
   struct Open {
     FrameId frame;
     std::int64_t start_ns;
+    // Its place among the events: readers put slices that begin at the same moment into each other in the
+    // order of the file, so a caller comes before what it calls.
+    std::size_t event;
   };
 
   // A slice goes on while a function runs, whatever its line, unless lines are asked for.

@@ -95,7 +95,7 @@ std::string JsonText(std::string_view text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == '<' || c == '\x7f') {
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f') {
       std::array<char, 8> code;
       std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
       out += code.data();
@@ -104,6 +104,18 @@ std::string JsonText(std::string_view text) {
     }
   }
   return out + '"';
+}
+
+std::string ScriptText(std::string_view text) {
+  std::string out;
+  for (const char c : JsonText(text)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
 }
 
 std::string CollapsedText(std::string_view text) {

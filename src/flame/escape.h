@@ -15,8 +15,10 @@ std::string ValidUtf8(std::string text);
 // For text and attributes of XML 1.0 and HTML. Characters XML forbids become U+FFFD.
 std::string XmlText(std::string_view text);
 
-// With the quotes around it. Safe inside <script>, too: '<' is written as \u003c.
+// With the quotes around it.
 std::string JsonText(std::string_view text);
+// The same, safe inside <script>: '<' is written as \u003c, which Perfetto would show as it is.
+std::string ScriptText(std::string_view text);
 
 // One frame of a collapsed stack: ';' separates frames, and a line ends with a space and a number.
 std::string CollapsedText(std::string_view text);

