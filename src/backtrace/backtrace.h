@@ -58,10 +58,18 @@ struct Options {
   bool lines = false;  // of native frames: REQUIRES: native
   bool stop = false;   // hold all threads meanwhile
   bool locals = false;
+  bool greenlets = false;                   // looks at all objects for them, however long that takes
   bool task_tree = false;                   // tasks below those that wait for them
   bool wait_channels = false;               // also where in the kernel a thread sleeps, which only JSON has
   int depth = cpython::kDefaultValueDepth;  // levels of containers in a variable
 };
+
+// How long all objects are looked at for suspended greenlets.
+inline constexpr std::int64_t kQuickGreenletsMs = 100;
+inline constexpr std::int64_t kAllGreenletsMs = 20'000;
+inline std::int64_t GreenletsMs(const Options& options) {
+  return options.greenlets ? kAllGreenletsMs : kQuickGreenletsMs;
+}
 
 // Options::depth of a text.
 Result<int> DepthOf(const std::string& text);

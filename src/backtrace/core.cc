@@ -21,9 +21,11 @@ std::string WhatTheCoreLacks(const process::CoreFile& core) {
 Result<void> ReadPython(const std::string& path, const Options& options, process::CoreFile core,
                         Picture& picture) {
   const std::vector<pid_t> tids = core.tids;
-  auto snapshot = cpython::ReadDead(
-      std::move(core.memory), core.maps, core.pid, core.tids,
-      {.locals = options.locals, .depth_of_values = options.depth, .tasks = true, .greenlets = true});
+  auto snapshot = cpython::ReadDead(std::move(core.memory), core.maps, core.pid, core.tids,
+                                    {.locals = options.locals,
+                                     .depth_of_values = options.depth,
+                                     .tasks = true,
+                                     .greenlets_ms = kAllGreenletsMs});
   if (snapshot.ok()) {
     picture.snapshot = std::move(*snapshot);
   } else if (options.native && snapshot.error().code == Code::kFailed) {

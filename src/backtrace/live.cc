@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "backtrace/backtrace.h"
 #include "backtrace/thread_statuses.h"
@@ -54,7 +55,8 @@ std::string Release(process::HeldProcess& held) {
 // next time it is somewhere else.
 Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter, cpython::ReadOptions options,
                                    std::string& remarks) {
-  options.greenlets = false;  // all objects would be looked at while the program stands still
+  const std::int64_t greenlets_ms = std::exchange(
+      options.greenlets_ms, 0);  // all objects would be looked at while the program stands still
   process::Sleepers sleepers;
   for (int tries_left = kHolds;; --tries_left) {
     auto held = process::HeldProcess::Hold(pid, sleepers, Deadline::AfterMs(kHoldLimitMs));
@@ -67,9 +69,25 @@ Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter,
     const bool torn = snapshot.ok() && std::any_of(snapshot->threads.begin(), snapshot->threads.end(),
                                                    [](const cpython::Thread& thread) { return thread.torn; });
     if ((!stood_still || torn) && tries_left > 1) continue;
-    if (snapshot.ok()) interpreter.AddGreenlets(*snapshot);
+    if (snapshot.ok()) interpreter.AddGreenlets(*snapshot, greenlets_ms);
     return snapshot;
   }
+}
+
+// Where no Python can be read, because of `error`.
+Result<Picture> ReadNativeOnly(Picture picture, const Options& options, Error error,
+                               const ThreadStatuses& statuses) {
+  if (error.code != Code::kFailed) return error;
+  if (!options.native) {
+    error.hint += (error.hint.empty() ? "" : "; ") + std::string("--native shows the native frames");
+    return error;
+  }
+  picture.remarks += "note: " + error.message + "; native frames only\n";
+  Options all = options;
+  all.selection.all = true;
+  picture.threads = Select(picture.pid, {}, all, statuses);
+  RETURN_IF_ERROR(AddNative(picture, nullptr, options));
+  return picture;
 }
 
 }  // namespace
@@ -81,32 +99,21 @@ Result<Picture> ReadLive(pid_t pid, const Options& options) {
   using Details = ThreadStatuses::Details;
   ThreadStatuses statuses(pid, options.wait_channels ? Details::kAll : Details::kNoWaitChannel);
   auto interpreter = cpython::Interpreter::Attach(pid);
-  if (!interpreter.ok()) {
-    Error& error = interpreter.error();
-    if (error.code != Code::kFailed) return std::move(error);
-    if (!options.native) {
-      error.hint += (error.hint.empty() ? "" : "; ") + std::string("--native shows the native frames");
-      return std::move(error);
-    }
-    picture.remarks = "note: " + error.message + "; native frames only\n";
-    Options all = options;
-    all.selection.all = true;
-    picture.threads = Select(pid, {}, all, statuses);
-    RETURN_IF_ERROR(AddNative(picture, nullptr, options));
-    return picture;
-  }
+  if (!interpreter.ok()) return ReadNativeOnly(std::move(picture), options, interpreter.error(), statuses);
   const cpython::ReadOptions how{.attempts = kAttempts,
                                  .locals = options.locals,
                                  .depth_of_values = options.depth,
                                  .share_cpu = !options.stop,
                                  .kernel_names = false,
                                  .tasks = true,
-                                 .greenlets = true};
+                                 .greenlets_ms = GreenletsMs(options)};
   // Of threads that are held the kernel says only that.
   if (!options.stop) statuses.ReadAside();
-  ASSIGN_OR_RETURN(picture.snapshot,
-                   options.stop ? ReadHeld(pid, *interpreter, how, picture.remarks) : interpreter->Read(how));
+  auto snapshot = options.stop ? ReadHeld(pid, *interpreter, how, picture.remarks) : interpreter->Read(how);
   statuses.Finish();
+  // It may have ended while the process goes on: in a destructor of a library, for example.
+  if (!snapshot.ok()) return ReadNativeOnly(std::move(picture), options, snapshot.error(), statuses);
+  picture.snapshot = std::move(*snapshot);
   picture.threads = Select(pid, picture.snapshot, options, statuses);
   AddTasks(picture, options.selection);
   if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter, options));

@@ -26,6 +26,7 @@ Result<backtrace::Options> OptionsOf(const Invocation& invocation) {
   options.stop = invocation.Has("--stop");
   options.locals = invocation.Has("--locals");
   options.task_tree = invocation.Has("--task-tree");
+  options.greenlets = invocation.Has("--greenlets");
   options.wait_channels = invocation.Has("--json");
   if (invocation.Has("--depth")) {
     ASSIGN_OR_RETURN(options.depth, backtrace::DepthOf(invocation.Get("--depth")));
@@ -59,6 +60,7 @@ Result<int> AskRemote(const Invocation& invocation, const backtrace::Options& op
   if (options.stop) fields.emplace_back("stop", "1");
   if (options.locals) fields.emplace_back("locals", "1");
   if (options.task_tree) fields.emplace_back("task_tree", "1");
+  if (options.greenlets) fields.emplace_back("greenlets", "1");
   if (options.depth != cpython::kDefaultValueDepth)
     fields.emplace_back("depth", std::to_string(options.depth));
   const backtrace::TextStyle style = StyleOfStdout();
@@ -150,6 +152,7 @@ Command BacktraceCommand() {
                   {"--depth", "N",
                    "of --locals: levels of containers that are shown (default 6, at most 32)"},
                   {"--task-tree", "", "asyncio tasks below those that wait for them, as CPython's pstree"},
+                  {"--greenlets", "", "looks at all objects for suspended greenlets, also beyond 0.1 s"},
                   {"--json", "", "as JSON"}},
       .instead_of_target = "--core",
       .run = Run};

@@ -220,6 +220,9 @@ Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process:
     SelfDescription description{version, Convert(table)};
     if (!AllBelow(kMaxObjectOffset, {table.frame.stackpointer})) return Damaged(version);
     description.offsets.frame.stack_pointer = Narrow(table.frame.stackpointer);
+    if (!description.offsets.free_threaded && table.gc.collecting < kMaxObjectOffset) {
+      description.offsets.interpreter.collector = Narrow(table.interp.gc);
+    }
     if (description.offsets.free_threaded) {
       // The bytecode is copied per thread, and `interned` is a byte of its own.
       if (table.code.tlbc < kFirstTraceableBeforeEnd ||

@@ -94,7 +94,7 @@ std::vector<Candidate> FindAllCandidates(const Memory& memory, const Maps& maps,
 }
 
 Error NoInterpreter(const Maps::Object& object) {
-  return {Code::kFailed, "the Python in " + object.path + " has no interpreter yet", "try again"};
+  return {Code::kFailed, "the Python in " + object.path + " does not run (it starts or ends)", "try again"};
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ bool GreenletReader::IsMadeOf(RemoteAddress type, RemoteAddress base) const {
   return false;
 }
 
-GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, const process::Maps& maps) {
+GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, const process::Maps& maps,
+                                           std::int64_t limit_ms) {
   Found found;
   maps_ = &maps;
   interpreter_ = &interpreter;
@@ -77,8 +78,9 @@ GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, 
     return found;
   }
   is_inline_ = *size > objects_.value + kSmallObject;
-  const TrackedObjects tracked = FindTracked(
-      *memory_, location_, interpreter, [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
+  const TrackedObjects tracked =
+      FindTracked(*memory_, location_, interpreter, limit_ms,
+                  [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
   found.unknown = tracked.not_all;
   for (const RemoteAddress address : tracked.objects) {
     if (found.greenlets.size() >= kMaxGreenlets) {

@@ -36,7 +36,8 @@ class GreenletReader {
     std::size_t count = 0;  // suspended ones; of more than a thousand only the first are read
     std::string unknown;    // why some may be missing
   };
-  Found Read(const InterpreterState& interpreter, const process::Maps& maps);
+  // All objects are looked at, for `limit_ms` at most.
+  Found Read(const InterpreterState& interpreter, const process::Maps& maps, std::int64_t limit_ms);
 
  private:
   // Its part of the C stack, `saved_bytes` of which are at `copy`, and the PyFrameObject it will go on with.

@@ -146,7 +146,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
     return std::pair(a.tid != main_tid_, a.tid) < std::pair(b.tid != main_tid_, b.tid);
   });
   if (options.tasks) AddTasks(snapshot);
-  if (options.greenlets) AddGreenlets(snapshot);
+  if (options.greenlets_ms > 0) AddGreenlets(snapshot, options.greenlets_ms);
   return snapshot;
 }
 
@@ -154,7 +154,7 @@ Result<process::Maps> Interpreter::ReadMaps() const {
   return pid_ != 0 ? process::Maps::Read(pid_) : Result<process::Maps>(maps_of_dead_);
 }
 
-void Interpreter::AddGreenlets(Snapshot& snapshot) {
+void Interpreter::AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms) {
   GreenletReader reader(*memory_, location_, stacks_);
   std::optional<process::Maps> maps;  // read only where there are greenlets
   snapshot.greenlet_count = 0;
@@ -168,7 +168,7 @@ void Interpreter::AddGreenlets(Snapshot& snapshot) {
       }
       maps = std::move(*read);
     }
-    GreenletReader::Found found = reader.Read(interpreter, *maps);
+    GreenletReader::Found found = reader.Read(interpreter, *maps, limit_ms);
     if (!found.unknown.empty()) snapshot.greenlets_unknown = found.unknown;
     *snapshot.greenlet_count += found.count;
     for (GreenletReader::FoundGreenlet& one : found.greenlets) {

@@ -42,7 +42,8 @@ struct ReadOptions {
   bool share_cpu = false;
   bool kernel_names = true;  // false: Thread::name stays empty, which saves a file of /proc per thread
   bool tasks = false;        // also the tasks of asyncio
-  bool greenlets = false;    // also suspended greenlets: all objects are looked at if there may be any
+  // Also suspended greenlets: if there may be any, all objects are looked at, for so long at most. 0: no.
+  std::int64_t greenlets_ms = 0;
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
   Changes changes = Changes::kAll;
   pid_t only = 0;  // this thread alone; 0: all
@@ -72,9 +73,8 @@ class Interpreter {
 
   Result<Snapshot> Read(const ReadOptions& options);
 
-  // What ReadOptions::greenlets does, afterwards: for those who hold the process while they read the rest,
-  // since it may take a second.
-  void AddGreenlets(Snapshot& snapshot);
+  // What ReadOptions::greenlets_ms does, afterwards: the process need not be held meanwhile.
+  void AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms);
 
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }

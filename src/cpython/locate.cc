@@ -81,6 +81,7 @@ Result<Location> LocateInPython36(const Memory& memory, const ElfImage& image, c
   ASSIGN_OR_RETURN(location.first_interpreter,
                    FindInterpreterPointer36(memory, maps, object, location.offsets, current_thread));
   location.current_thread = current_thread;
+  location.generations = SymbolOrNull(image, "_PyGC_generation0");
   return location;
 }
 

@@ -14,6 +14,7 @@ struct Location {
   Offsets offsets;
   process::RemoteAddress first_interpreter;  // address of the pointer to the list of interpreters
   process::RemoteAddress current_thread;     // up to 3.11: address of the pointer to the GIL's holder
+  process::RemoteAddress generations;        // 3.6: address of the pointer to the collector's lists
   process::RemoteAddress code_type;          // PyCode_Type; null when the symbol is missing
   std::string object;                        // the file that contains the interpreter
 };

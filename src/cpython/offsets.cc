@@ -17,6 +17,8 @@ constexpr Offsets Complete(int minor, Offsets o) {
     o.instruction_index_unit = minor == 10 ? 2 : 1;
   }
   if (minor == 12) o.first_internal_owner = 3;
+  // 3.6 has its collector's structs in gcmodule.c and in no header; as those of 3.7.
+  if (minor == 6) o.collector = {.head = 32, .generation = 48};
   return o;
 }
 

@@ -39,6 +39,7 @@ struct Offsets {
     // 3.9 to 3.13: three lists of the objects that may be garbage, the youngest first, and the list of those
     // that gc.freeze() spares.
     std::uint32_t generations = kAbsent;
+    std::uint32_t collector = kAbsent;  // 3.14: the collector's state, whose lists come before `collecting`
   } interpreter;
   struct Collector {
     std::uint32_t head = 16;        // of a list, and what precedes an object in it

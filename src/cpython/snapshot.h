@@ -100,7 +100,7 @@ struct Snapshot {
   std::vector<Task> tasks;                // with ReadOptions::tasks; at most 1,000
   std::optional<std::size_t> task_count;  // all there are; nothing when nobody asked, or nobody knows
   std::string tasks_unknown;        // why nobody knows, or why `tasks` are not those of all interpreters
-  std::vector<Greenlet> greenlets;  // with ReadOptions::greenlets: those that are suspended, at most 1,000
+  std::vector<Greenlet> greenlets;  // with ReadOptions::greenlets_ms: those that are suspended, at most 1,000
   std::optional<std::size_t> greenlet_count;  // all of them; nothing when nobody asked, or nobody knows
   std::string greenlets_unknown;              // why some may be missing
 };

@@ -1,8 +1,8 @@
 // The objects that Python's garbage collector knows of: lists, dicts, instances, greenlets and so on.
 //
-// For what no other list leads to. The lists are walked link by link while the program changes them, so a
-// walk may fail half-way: it is tried again, and what all tries saw together is the answer, said to be not
-// all if none came to the end. A hundred megabytes of objects take some 50 ms.
+// For what no other list leads to. The lists are walked link by link, the newest objects first, while the
+// program changes them: a walk that meets a change goes back to an object that is where it was. If no walk
+// came to the end in time, the answer says that it may be not all. A million objects take some 40 ms.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,9 @@ struct TrackedObjects {
   std::string not_all;                          // why some may be missing; empty when all were seen
 };
 
-// Objects whose class `is_wanted` (called once for each class). Python 3.7 to 3.13 with a GIL.
+// Objects whose class `is_wanted` (called once for each class). Python 3.6 to 3.14 with a GIL.
 TrackedObjects FindTracked(const process::Memory& memory, const Location& location,
-                           const InterpreterState& interpreter,
+                           const InterpreterState& interpreter, std::int64_t limit_ms,
                            const std::function<bool(process::RemoteAddress type)>& is_wanted);
 
 }  // namespace probing::cpython

@@ -34,6 +34,7 @@ Result<backtrace::Options> OptionsOf(const Request& request) {
   options.stop = IsOn(request, "stop");
   options.locals = IsOn(request, "locals");
   options.task_tree = IsOn(request, "task_tree");
+  options.greenlets = IsOn(request, "greenlets");
   options.wait_channels = Field(request, "format", "json") != "text";
   if (const std::string text = Field(request, "tid", ""); !text.empty()) {
     pid_t tid = 0;

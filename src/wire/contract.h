@@ -32,9 +32,8 @@
 //                                          type}], rows: [[…]]}), table, csv, json, jsonl, markdown, arrow,
 //                                          parquet
 //   GET  backtrace?target=PID&…            as `probing backtrace --json`; format=text as without. tid=TID,
-//   all,
-//                                          native, lines, stop, locals, depth=N, task_tree: as its options;
-//                                          columns=N: names in texts are shortened to fit
+//                                          all, native, lines, stop, locals, depth=N, task_tree, greenlets:
+//                                          as its options; columns=N: names in texts are shortened to fit
 //   GET  source?target=PID&file=F&line=N   {file, first_line, lines}: what is around a frame
 //   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
 //                                          svg (default), html, speedscope, collapsed, pprof, chrome; show is

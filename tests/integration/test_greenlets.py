@@ -49,6 +49,7 @@ def test_greenlets_are_what_python_says(
     truth = json.loads(path.read_text())
     expect_truth(probing("bt", "-t", started.pid, "--json").expect(0).json, truth)
     expect_truth(probing("bt", "-t", started.pid, "--json", "--stop").expect(0).json, truth)
+    expect_truth(probing("bt", "-t", started.pid, "--json", "--greenlets").expect(0).json, truth)
     started.expect_unharmed()
 
 
