@@ -98,9 +98,11 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
   }
   if (losses.dropped > 0)
     PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
-  if (losses.missed * 10 > recorder.samples_taken()) {
-    PrintAside(std::to_string(losses.missed) +
-               " samples came late (a busy machine); the next one counts for them\n");
+  if (recorder.equal_looks() * 10 < recorder.periods() * 9) {
+    PrintAside(std::to_string(losses.missed) + " of " + std::to_string(recorder.periods()) +
+               " samples came late (a busy machine); the next one counts for them, so shares are as sure as "
+               "those of " +
+               std::to_string(recorder.equal_looks()) + " samples\n");
   }
   if (ShownTicks(recorder.profile(), view) == 0 && !recorder.profile().samples().empty()) {
     PrintAside("nothing to show: no thread " +

@@ -107,11 +107,17 @@ bool Recorder::Sample() {
   const bool paused = late_ns > kLongestDelayNs && missed > 0;
   Tick tick{period_start_ns_, static_cast<std::uint32_t>(missed + 1)};
   if (paused) tick = {period_start_ns_ + missed * profile_.period_ns(), 1};
+  periods_ += tick.count;
+  squared_periods_ += std::uint64_t{tick.count} * tick.count;
   period_start_ns_ += (missed + 1) * profile_.period_ns();
   DrawTick();
   SampleAll(tick);
   ++samples_taken_;
   return is_going();
+}
+
+std::uint64_t Recorder::equal_looks() const {
+  return squared_periods_ == 0 ? 0 : periods_ * periods_ / squared_periods_;
 }
 
 void Recorder::SampleAll(const Tick& tick) {

@@ -55,6 +55,9 @@ class Recorder {
   const flame::Profile& profile() const { return profile_; }
   std::int64_t started_ns() const { return started_ns_; }         // monotonic
   std::uint64_t samples_taken() const { return samples_taken_; }  // of all threads at once
+  std::uint64_t periods() const { return periods_; }              // that those stand for
+  // As sure as shares are when samples stand for more than one period, each: so many that stand for one.
+  std::uint64_t equal_looks() const;
   std::size_t processes() const { return samplers_.size(); }
   // There is something to sample, or may be again: a parent whose children are followed still runs.
   bool is_going() const;
@@ -84,6 +87,7 @@ class Recorder {
   std::minstd_rand dice_;
   std::int64_t next_look_ns_ = 0;  // for children
   std::uint64_t samples_taken_ = 0;
+  std::uint64_t periods_ = 0, squared_periods_ = 0;
   std::map<pid_t, Running> samplers_;
   std::map<pid_t, std::int64_t> strangers_;  // children without Python: first seen when
   std::optional<Error> ended_;
