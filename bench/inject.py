@@ -152,6 +152,23 @@ def against_austin(threads: int, runs: int) -> dict[str, float]:
     return {"wall_ms_p50": statistics.median(ours), "ratio": ratio}
 
 
+def native_of_torch(runs: int) -> dict[str, float]:
+    """Native frames of a process that trains, with its libraries in the page cache. The slow half of the runs
+    waited for a core."""
+    python = ROOT / "build/torch-venv/bin/python"
+    if not python.exists():  # nothing is known, which keeps no promise
+        return {"wall_ms_p25": float("nan"), "wall_ms_p50": float("nan")}
+    command = [str(python), str(harness.TARGETS / "target_torch_train.py"), "1"]
+    target = harness.Target(command, Path(tempfile.gettempdir()), {})
+    native = [str(harness.BIN / "probing"), "-t", str(target.pid), "backtrace", "--native"]
+    try:
+        run(native)
+        walls = [run(native) for _ in range(runs)]
+    finally:
+        target.kill()
+    return {"wall_ms_p25": quantile(walls, 0.25), "wall_ms_p50": statistics.median(walls)}
+
+
 def status_kb(pid: int, key: str) -> int:
     return int(harness.proc_status(pid, key).split()[0])
 
@@ -242,6 +259,7 @@ def check_promises(
     evaluation: dict[str, float],
     rows: list[Row],
     many: dict[int, dict[str, float]],
+    torch: dict[str, float],
 ) -> Promises:
     inject = {row.threads: row for row in rows if row.tool == "probing inject"}
     backtrace = {row.threads: row for row in rows if row.tool == "probing backtrace"}
@@ -257,6 +275,7 @@ def check_promises(
         ("backtrace, whole command, p50", backtrace[one].wall_p50_ms, "ms", 10),
         ("backtrace of 200 threads / austin --where", many[200]["ratio"], "×", 1),
         ("backtrace of 500 threads, whole command, p50", many[500]["wall_ms_p50"], "ms", 150),
+        ("backtrace --native of PyTorch, warm, p25", torch["wall_ms_p25"], "ms", 100),
     ]
     promises = Promises()
     for name, value, unit, limit in lines:
@@ -285,7 +304,8 @@ def main() -> int:
             rows += some
         inside, evaluation = footprint(arguments.runs), eval_latency(arguments.runs)
         many = {threads: against_austin(threads, max(15, arguments.runs)) for threads in (200, 500)}
-        promises = check_promises(inside, evaluation, rows, many)
+        torch = native_of_torch(arguments.runs)
+        promises = check_promises(inside, evaluation, rows, many, torch)
     finally:
         for pid in harness.daemons([harness.BIN]) - before:
             harness.stop_process(pid)
@@ -299,6 +319,7 @@ def main() -> int:
         "inject": inside,
         "eval": evaluation,
         "many_threads": many,
+        "native_of_torch": torch,
         "peers_added_kb": peers_added_kb(),
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
