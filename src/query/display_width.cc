@@ -87,30 +87,4 @@ std::string FitWidth(std::string_view text, std::size_t width) {
   return std::string(text.substr(0, text.size() - rest.size())) + "…";
 }
 
-std::string Printable(std::string_view text) {
-  constexpr char kHex[] = "0123456789ABCDEF";
-  std::string printable;
-  printable.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are control characters too (C2 80 … C2 9F).
-    const bool is_c1 = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (byte == '\n') {
-      printable += "\\n";
-    } else if (byte == '\r') {
-      printable += "\\r";
-    } else if (byte == '\t') {
-      printable += "\\t";
-    } else if (byte < 0x20 || byte == 0x7F || is_c1) {
-      const auto value = is_c1 ? static_cast<unsigned char>(text[++i]) : byte;
-      printable += "\\x";
-      printable += kHex[value >> 4];
-      printable += kHex[value & 15];
-    } else {
-      printable += text[i];
-    }
-  }
-  return printable;
-}
-
 }  // namespace probing::query

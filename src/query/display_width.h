@@ -7,14 +7,10 @@
 
 namespace probing::query {
 
-// REQUIRES: UTF-8 without control characters (Printable() makes it so).
+// REQUIRES: UTF-8 without control characters (Visible() makes it so).
 std::size_t DisplayWidth(std::string_view text);
 
 // The beginning of `text` that fits, with "…" when something is cut off. REQUIRES: width > 0.
 std::string FitWidth(std::string_view text, std::size_t width);
-
-// Line ends, tabs and other control characters as \n, \t, \x1B: one cell, one line, and nothing
-// in it can steer a terminal.
-std::string Printable(std::string_view text);
 
 }  // namespace probing::query

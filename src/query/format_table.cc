@@ -1,6 +1,7 @@
 // The table for people.
 #include <algorithm>
 
+#include "base/visible.h"
 #include "query/display_width.h"
 #include "query/format.h"
 
@@ -28,7 +29,7 @@ class TableWriter : public TextWriter {
       }
       std::string text;
       column.AppendText(text, row);
-      cells.push_back(Printable(text));
+      cells.push_back(Visible(text));
     }
     ++count_;
     if (widths_.empty()) {
@@ -50,7 +51,7 @@ class TableWriter : public TextWriter {
 
   void ShowWaiting() {
     std::vector<std::string> titles;
-    for (const std::string& name : names_) titles.push_back(Printable(name));
+    for (const std::string& name : names_) titles.push_back(Visible(name));
     for (std::size_t i = 0; i < titles.size(); ++i) {
       std::size_t width = std::max<std::size_t>(1, DisplayWidth(titles[i]));
       for (const auto& row : waiting_) width = std::max(width, DisplayWidth(row[i]));

@@ -26,6 +26,13 @@ std::vector<std::string> Lines(std::string_view sql, int width) {
   return lines;
 }
 
+TEST(FormatTable, NothingInACellSteersTheTerminal) {
+  const std::vector<std::string> lines =
+      Lines("SELECT chr(27) || '[2J' || chr(8238) || chr(10) || 'x' AS a", 80);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_NE(lines[2].find(R"(\x1B[2J\u202E\nx)"), std::string::npos) << lines[2];
+}
+
 TEST(FormatTable, NoLineIsWiderThanTheTerminal) {
   for (const char* sql :
        {"SELECT * FROM python.torch_trace", "SELECT * FROM system.process",
