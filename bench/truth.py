@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -138,8 +140,10 @@ def main() -> int:
     runs, right = (sum(int(str(row[name])) for row in rows) for name in ("runs", "right"))
     print(f"{right} of {runs} runs right ({100 * right / max(1, runs):.1f} %)")
     (ROOT / "bench/results").mkdir(exist_ok=True)
-    (ROOT / "bench/results/truth.json").write_text(json.dumps(rows, indent=1))
     wrong = judge(rows)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    content = {"machine": machine, "rows": rows, "wrong": wrong}
+    (ROOT / "bench/results/truth.json").write_text(json.dumps(content, indent=1))
     for sentence in wrong:
         print(f"NOT TRUE: {sentence}")
     return 1 if wrong else 0
