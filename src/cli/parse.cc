@@ -207,6 +207,12 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
 }  // namespace
 
 Result<Parsed> ParseCommandLine(std::vector<std::string> words) {
+  // `probing help`, `probing help query`.
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.resize(std::min<std::size_t>(words.size(), 1));
+    words.emplace_back("--help");
+  }
   if (!words.empty() && FindCommand(words[0]) == nullptr && LooksLikeTarget(words[0]))
     words.insert(words.begin(), "-t");
   const std::size_t at = CommandIndex(words);

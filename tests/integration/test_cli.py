@@ -168,7 +168,7 @@ def test_run_without_such_a_program_is_wrong_usage(probing: Cli) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(probing: Cli, command: str) -> None:
-    for words in ([command, "--help"], [command, "-h"]):
+    for words in ([command, "--help"], [command, "-h"], ["help", command]):
         text = probing(*words).expect(0).stdout
         assert f"Usage: probing {command}" in text
         assert "Example:\n  " in text
@@ -176,6 +176,8 @@ def test_every_command_has_help_with_an_example(probing: Cli, command: str) -> N
 
 def test_help_lists_every_command(probing: Cli) -> None:
     text = probing("--help").expect(0).stdout
+    assert probing("help").expect(0).stdout == text
+    assert "there is no command" in probing("help", "nosuch").expect(2).stderr
     for command in COMMANDS:
         assert f"\n  {command}" in text
     assert text == probing().expect(0).stdout
