@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/scoped_fd.h"
+#include "base/stat_line.h"
 
 namespace probing {
 namespace {
@@ -45,10 +46,7 @@ bool Sleeps(pid_t tid) {
   const ScopedFd file(open(path.data(), O_RDONLY | O_CLOEXEC));
   std::array<char, 128> text;
   const ssize_t size = file.valid() ? read(file.get(), text.data(), text.size()) : 0;
-  const std::string_view stat(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return false;
-  return stat[name_end + 2] == 'S';
+  return StatLine({text.data(), size > 0 ? static_cast<std::size_t>(size) : 0}).state() == 'S';
 }
 
 std::optional<std::vector<OtherThread>> OtherThreads() {

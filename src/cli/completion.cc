@@ -1,4 +1,5 @@
 // Shell completions, written from the table of commands so that they never lag behind it.
+#include "base/quote.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 
@@ -35,13 +36,6 @@ std::vector<std::string> FlagsOf(const Command& command) {
     for (std::string& flag : Flags(option)) flags.push_back(std::move(flag));
   }
   return flags;
-}
-
-// In single quotes, for any shell.
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 std::string NamePattern(const Command& command) {
@@ -87,7 +81,7 @@ std::string ZshScript() {
       "  local -a commands\n"
       "  commands=(\n";
   for (const Command& command : AllCommands()) {
-    script += "    " + Quoted(std::string(command.name) + ":" + std::string(command.summary)) + "\n";
+    script += "    " + QuoteForShell(std::string(command.name) + ":" + std::string(command.summary)) + "\n";
   }
   script +=
       "  )\n"
@@ -123,12 +117,13 @@ std::string FishScript() {
     script += complete + "-s t -l target -x -a '(__probing_targets)' -d 'the process to work on'\n";
     for (const Command& command : AllCommands()) {
       const std::string name(command.name);
-      script += complete + "-n " + Quoted(none) + " -a " + name + " -d " + Quoted(command.summary) + "\n";
+      script += complete + "-n " + QuoteForShell(none) + " -a " + name + " -d " +
+                QuoteForShell(command.summary) + "\n";
       for (const Option& option : command.options) {
         if (!option.name.starts_with('-')) continue;
-        script += complete + "-n " + Quoted("__fish_seen_subcommand_from " + name) + " -l " +
+        script += complete + "-n " + QuoteForShell("__fish_seen_subcommand_from " + name) + " -l " +
                   Flags(option).back().substr(2) + (option.value.empty() ? "" : " -r") + " -d " +
-                  Quoted(option.help) + "\n";
+                  QuoteForShell(option.help) + "\n";
       }
     }
   }

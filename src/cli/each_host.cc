@@ -11,6 +11,7 @@
 #include <csignal>
 
 #include "base/file.h"
+#include "base/quote.h"
 #include "base/scoped_fd.h"
 #include "base/text.h"
 #include "wire/node_list.h"
@@ -20,13 +21,6 @@ namespace {
 
 constexpr std::size_t kMaxOutputBytes = 4 << 20;  // of one host; the rest is not wanted
 constexpr std::string_view kSpace = " \t\r\n";
-
-// As the shell at the other end reads it back.
-std::string Quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 struct Running {
   pid_t pid = -1;
@@ -148,7 +142,7 @@ std::vector<HostOutcome> OnEachHost(const std::vector<std::string>& hosts, const
   std::vector<HostOutcome> outcomes;
   std::vector<Running> running;
   std::string remote;
-  for (const std::string& word : words) remote += (remote.empty() ? "" : " ") + Quoted(word);
+  for (const std::string& word : words) remote += (remote.empty() ? "" : " ") + QuoteForShell(word);
   for (const std::string& host : hosts) {
     std::vector<std::string> command;
     for (std::string_view rest = ssh; !rest.empty();) {

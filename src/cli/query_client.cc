@@ -1,8 +1,6 @@
 #include "cli/query_client.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
+#include "cli/terminal.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
@@ -10,8 +8,8 @@ namespace {
 
 // 0: no terminal, so nothing has to be cut.
 int TerminalColumns() {
-  winsize size{};
-  return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  const auto size = FindTerminalSize();
+  return size ? size->columns : 0;
 }
 
 }  // namespace

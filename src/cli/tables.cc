@@ -1,17 +1,11 @@
 // probing tables: what can be asked for.
+#include "base/quote.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
 
 namespace probing::cli {
 namespace {
-
-// As a literal of SQL.
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : std::string(1, c);
-  return quoted + "'";
-}
 
 Result<void> CheckExists(Question question, const std::string& table) {
   question.format = "jsonl";
@@ -28,7 +22,7 @@ constexpr const char* kStoredTables =
 std::string StoredColumns(const std::string& table) {
   return "SELECT name AS column_name, type FROM system.columns WHERE database = currentDatabase()"
          " AND replaceOne(table, '_', '.') = " +
-         Quoted(table);
+         QuoteForSql(table);
 }
 
 Result<int> Run(const Invocation& invocation) {
@@ -42,7 +36,7 @@ Result<int> Run(const Invocation& invocation) {
     if (!question.store.empty()) question.sql = kStoredTables;
   } else {
     question.sql = "SELECT column_name, type, unit, doc FROM probing.columns WHERE table_name = " +
-                   Quoted(invocation.arguments[0]) + " ORDER BY position";
+                   QuoteForSql(invocation.arguments[0]) + " ORDER BY position";
     if (!question.store.empty()) question.sql = StoredColumns(invocation.arguments[0]);
     RETURN_IF_ERROR(CheckExists(question, invocation.arguments[0]));
   }

@@ -26,10 +26,15 @@ RawTerminal::~RawTerminal() {
   if (changed_) tcsetattr(STDIN_FILENO, TCSADRAIN, &saved_);
 }
 
-int TerminalWidth() {
+std::optional<TerminalSize> FindTerminalSize() {
   winsize size{};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return std::nullopt;
+  return TerminalSize{size.ws_col, size.ws_row};
+}
+
+int TerminalWidth() {
+  const auto size = FindTerminalSize();
+  return size && size->columns > 0 ? size->columns : 80;
 }
 
 bool IsInteractive() {

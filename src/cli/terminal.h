@@ -3,6 +3,7 @@
 
 #include <termios.h>
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -22,7 +23,13 @@ class RawTerminal {
   bool changed_ = false;
 };
 
-// Of stdout; 80 when nobody knows.
+struct TerminalSize {
+  int columns = 0, rows = 0;  // 0: the terminal does not say
+};
+// Of stdout. Nothing when it is no terminal.
+std::optional<TerminalSize> FindTerminalSize();
+
+// Of stdout; 80 when it is not known.
 int TerminalWidth();
 
 // Whether a person types: stdin and stdout are a terminal that understands more than a typewriter.

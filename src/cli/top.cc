@@ -1,7 +1,6 @@
 // probing top: which functions the time goes to, live.
 
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/recording.h"
 #include "cli/remote_profile.h"
+#include "cli/terminal.h"
 #include "flame/ranking.h"
 
 namespace probing::cli {
@@ -52,8 +52,8 @@ class Screen {
   }
 
   static std::size_t Rows() {
-    winsize size{};
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 8 ? size.ws_row - 5U : 20;
+    const auto size = FindTerminalSize();
+    return size && size->rows > 8 ? static_cast<std::size_t>(size->rows) - 5 : 20;
   }
 
  private:

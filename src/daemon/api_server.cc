@@ -1,4 +1,5 @@
 // The daemon about itself: addresses, tokens, tables, whether it is ready, what can be asked.
+#include "base/quote.h"
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/openapi.h"
@@ -51,10 +52,8 @@ Answer GetTables(Daemon& daemon, const Request& request) {
   const auto table = request.query.find("table");
   std::string sql = "SELECT table_name, kind, origin, doc FROM probing.tables ORDER BY table_name";
   if (table != request.query.end()) {
-    std::string name;
-    for (const char c : table->second) name += c == '\'' ? std::string("''") : std::string(1, c);
-    sql = "SELECT column_name, type, unit, doc FROM probing.columns WHERE table_name = '" + name +
-          "' ORDER BY position";
+    sql = "SELECT column_name, type, unit, doc FROM probing.columns WHERE table_name = " +
+          QuoteForSql(table->second) + " ORDER BY position";
   }
   co_return co_await QueryRows(daemon, std::move(sql), *pid);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/quote.h"
 #include "base/visible.h"
 #include "daemon/diagnosis.h"
 #include "flame/ranking.h"
@@ -45,13 +46,11 @@ Answer Query(Daemon& daemon, const Request& request, const Json& arguments) {
 
 Answer Tables(Daemon& daemon, const Request& request, const Json& arguments) {
   const Json name = arguments.value("table", Json(""));
-  std::string quoted;
-  for (const char c : name.is_string() ? name.get<std::string>() : "")
-    quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  const std::string table = name.is_string() ? name.get<std::string>() : "";
   const std::string sql =
-      quoted.empty() ? "SELECT table_name, kind, doc FROM probing.tables ORDER BY table_name"
-                     : "SELECT column_name, type, unit, doc FROM probing.columns WHERE table_name = '" +
-                           quoted + "' ORDER BY position";
+      table.empty() ? "SELECT table_name, kind, doc FROM probing.tables ORDER BY table_name"
+                    : "SELECT column_name, type, unit, doc FROM probing.columns WHERE table_name = " +
+                          QuoteForSql(table) + " ORDER BY position";
   const Json question{{"sql", sql}};
   co_return co_await Query(daemon, request, question);
 }

@@ -1,5 +1,6 @@
 #include "daemon/text_commands.h"
 
+#include "base/quote.h"
 #include "base/text.h"
 #include "base/visible.h"
 #include "wire/contract.h"
@@ -192,12 +193,10 @@ Answer AnswerLine(const std::vector<pid_t>& pids, const server::Router& router, 
   if (words.first == "bt" || words.first == "backtrace")
     co_return co_await Backtraces(pids, router, state, words.rest);
   if (words.first == "tables") {
-    std::string name;
-    for (const char c : words.rest) name += c == '\'' ? std::string("''") : std::string(1, c);
-    const std::string sql = name.empty()
+    const std::string sql = words.rest.empty()
                                 ? "SELECT table_name, doc FROM probing.tables ORDER BY table_name"
-                                : "SELECT column_name, type, doc FROM probing.columns WHERE table_name = '" +
-                                      name + "' ORDER BY position";
+                                : "SELECT column_name, type, doc FROM probing.columns WHERE table_name = " +
+                                      QuoteForSql(words.rest) + " ORDER BY position";
     co_return co_await Query(router, state, sql);
   }
   for (const char* command : {"eval", "config", "status"}) {

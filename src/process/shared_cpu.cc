@@ -8,13 +8,14 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/stat_line.h"
+
 namespace probing::process {
 namespace {
 
 using Buffer = std::array<char, 1024>;
 
 // Numbers of fields in /proc/PID/task/TID/stat, as in proc(5).
-constexpr int kFirstAfterName = 3;
 constexpr int kCpu = 39;
 constexpr int kPolicy = 41;
 
@@ -55,12 +56,9 @@ std::optional<SharedCpu::Look> SharedCpu::LookNow() const {
   Look look;
   look.own_switches = OwnSwitches();
   if (const auto times = NumberAt(ReadAgain(schedstat_, buffer), 2)) look.times_run = *times;
-  std::string_view stat = ReadAgain(stat_, buffer);
-  const std::size_t name_end = stat.rfind(") ");  // the name may contain anything
-  if (name_end == std::string_view::npos) return std::nullopt;
-  stat.remove_prefix(name_end + 2);
-  const auto cpu = NumberAt(stat, kCpu - kFirstAfterName);
-  const auto policy = NumberAt(stat, kPolicy - kFirstAfterName);
+  const StatLine stat(ReadAgain(stat_, buffer));
+  const auto cpu = stat.Field(kCpu);
+  const auto policy = stat.Field(kPolicy);
   if (!cpu || !policy || *cpu >= CPU_SETSIZE) return std::nullopt;
   look.cpu = static_cast<int>(*cpu);
   look.is_fair = *policy == SCHED_OTHER || *policy == SCHED_BATCH || *policy == SCHED_IDLE;

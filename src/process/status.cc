@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 #include <string_view>
 
 #include "base/file.h"
+#include "base/stat_line.h"
 #include "base/text.h"
 
 namespace probing::process {
@@ -54,21 +54,12 @@ void ParseStatusLine(std::string_view key, std::string_view value, Status& statu
 }
 
 void ParseStat(std::string_view stat, Status& status) {
-  // The name is in parentheses and may contain anything, so count from the last one.
-  const std::size_t name_end = stat.rfind(')');
-  if (name_end == std::string_view::npos) return;
-  std::istringstream fields{std::string(stat.substr(name_end + 1))};
-  std::vector<std::string> words;
-  for (std::string word; fields >> word;) words.push_back(std::move(word));
-  const auto field = [&](std::size_t number_in_manual) -> std::uint64_t {
-    const std::size_t index = number_in_manual - 3;
-    if (index >= words.size()) return 0;
-    const auto numbers = Numbers(words[index]);
-    return numbers.empty() ? 0 : numbers.front();
-  };
-  status.kernel_thread = (field(9) & kKernelThreadFlag) != 0;
-  status.exiting = (field(9) & kExitingFlag) != 0;
-  status.start_ticks = field(22);
+  constexpr int kFlags = 9, kStartTime = 22;
+  const StatLine line(stat);
+  const std::uint64_t flags = line.Field(kFlags).value_or(0);
+  status.kernel_thread = (flags & kKernelThreadFlag) != 0;
+  status.exiting = (flags & kExitingFlag) != 0;
+  status.start_ticks = line.Field(kStartTime).value_or(0);
 }
 
 }  // namespace

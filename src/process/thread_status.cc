@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <string_view>
+
+#include "base/stat_line.h"
+#include "process/blocked_call.h"
 
 namespace probing::process {
 namespace {
@@ -60,13 +62,11 @@ const char* CommonSyscallName(long number) {
   }
 }
 
-// "202 0x7f…", "running", or "-1 …" when the thread is blocked outside of a system call.
 std::string SyscallName(std::string_view text) {
-  long number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return "";
-  const char* name = CommonSyscallName(number);
-  return name != nullptr ? name : std::to_string(number);
+  const auto call = ParseBlockedCall(text);
+  if (!call.ok() || call->number < 0) return "";
+  const char* name = CommonSyscallName(static_cast<long>(call->number));
+  return name != nullptr ? name : std::to_string(call->number);
 }
 
 // A file of a line or two, with one read: those of the kernel come whole.
@@ -93,13 +93,9 @@ Result<ThreadStatus> ThreadStatusReader::Read(pid_t tid) const {
   }
   ThreadStatus status;
   status.tid = tid;
-  // "17 (a name) S 1 …": the name may contain anything, even parentheses.
-  const std::size_t name_start = stat.find('(');
-  const std::size_t name_end = stat.rfind(')');
-  if (name_start < name_end && name_end != std::string::npos && name_end + 2 < stat.size()) {
-    status.name = stat.substr(name_start + 1, name_end - name_start - 1);
-    status.state = stat[name_end + 2];
-  }
+  const StatLine line(stat);
+  status.name = line.name();
+  status.state = line.state();
   if (status.state == 'R') return status;  // in no call, waiting for nothing
   status.syscall = SyscallName(ReadLine(folder_, thread + "/syscall"));
   if (details_ == Details::kNoWaitChannel) return status;

@@ -2,20 +2,12 @@
 
 #include <set>
 
+#include "base/quote.h"
 #include "base/text.h"
 #include "table/registry.h"
 
 namespace probing::query {
 namespace {
-
-std::string Quote(std::string_view text, char quote) {
-  std::string quoted(1, quote);
-  for (const char c : text) {
-    if (c == quote) quoted += quote;
-    quoted += c;
-  }
-  return quoted + quote;
-}
 
 std::string ScanOf(std::string_view table, bool everywhere) {
   return "probing_scan(" + QuoteText(table) + (everywhere ? ", true)" : ", false)");
@@ -45,8 +37,8 @@ bool HasOwnSchema(const table::Table& table) { return table::SchemaOf(table.name
 
 }  // namespace
 
-std::string QuoteName(std::string_view name) { return Quote(name, '"'); }
-std::string QuoteText(std::string_view text) { return Quote(text, '\''); }
+std::string QuoteName(std::string_view name) { return QuoteForSql(name, '"'); }
+std::string QuoteText(std::string_view text) { return QuoteForSql(text); }
 
 std::string ViewStatement(const table::Table& table, bool everywhere, std::string_view metrics) {
   const std::string name = FullName(table, everywhere);

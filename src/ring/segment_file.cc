@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stat_line.h"
 #include "ring/words.h"
 
 namespace probing::ring {
@@ -27,13 +28,10 @@ constexpr int kPopulateWrite = 23;     // MADV_POPULATE_WRITE, Linux 5.14
 constexpr std::uint64_t kMaxStep = 256U << 10;
 constexpr int kInterruptedTries = 64;
 
-// The 22nd field of /proc/self/stat; the second may contain spaces and brackets.
 std::uint64_t OwnStartTicks() {
-  Result<std::string> stat = ReadFile("/proc/self/stat");
-  if (!stat.ok()) return 0;
-  std::size_t at = stat->rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
-  return at == std::string::npos ? 0 : strtoull(stat->c_str() + at, nullptr, 10);
+  constexpr int kStartTime = 22;
+  const Result<std::string> stat = ReadFile("/proc/self/stat");
+  return stat.ok() ? StatLine(*stat).Field(kStartTime).value_or(0) : 0;
 }
 
 // Direct, because glibc's fallocate() is a point where a thread can be cancelled.

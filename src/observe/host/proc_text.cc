@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/stat_line.h"
 #include "base/text.h"
 
 namespace probing::observe {
@@ -51,17 +52,12 @@ Number Plus(Number a, Number b) {
 }
 
 std::optional<TaskStat> ParseTaskStat(std::string_view text) {
-  // The name may contain anything, even parentheses.
-  const std::size_t name_start = text.find('(');
-  const std::size_t name_end = text.rfind(") ");
-  if (name_start == std::string_view::npos || name_end == std::string_view::npos || name_end < name_start ||
-      name_end + 2 >= text.size()) {
-    return std::nullopt;
-  }
+  const StatLine line(text);
+  if (line.state() == '?') return std::nullopt;
   TaskStat stat;
-  stat.name = text.substr(name_start + 1, name_end - name_start - 1);
-  stat.state = text[name_end + 2];
-  std::string_view rest = text.substr(name_end + 3);
+  stat.name = line.name();
+  stat.state = line.state();
+  std::string_view rest = line.rest();
   for (std::size_t i = 4; i < stat.fields.size() && !rest.empty(); ++i) {
     stat.fields[i] = ParseNumber(TakeWord(rest));
   }

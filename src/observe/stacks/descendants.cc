@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/stat_line.h"
 #include "base/text.h"
 #include "process/status.h"
 
@@ -38,13 +39,10 @@ std::vector<pid_t> ChildrenOf(pid_t pid, const std::string& proc_root) {
   return children;
 }
 
-// The fourth field of "17 (name) S 1 …".
 pid_t ParentOf(pid_t pid, const std::string& proc_root) {
+  constexpr int kParent = 4;
   const auto stat = ReadFile(proc_root + "/" + std::to_string(pid) + "/stat");
-  const std::size_t name_end = stat.ok() ? stat->rfind(") ") : std::string::npos;
-  if (name_end == std::string::npos || name_end + 4 > stat->size()) return 0;
-  const std::vector<pid_t> numbers = ParsePids(std::string_view(*stat).substr(name_end + 4));
-  return numbers.empty() ? 0 : numbers.front();
+  return stat.ok() ? static_cast<pid_t>(StatLine(*stat).Field(kParent).value_or(0)) : 0;
 }
 
 // The slow way: everybody is asked for its parent.

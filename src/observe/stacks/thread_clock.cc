@@ -6,6 +6,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/stat_line.h"
+
 namespace probing::observe {
 namespace {
 
@@ -25,12 +27,6 @@ std::uint64_t TimesRun(std::string_view schedstat) {
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
-}
-
-// "17 (name) S …"; the name may contain anything.
-char State(std::string_view stat) {
-  const std::size_t name_end = stat.rfind(") ");
-  return name_end != std::string_view::npos && name_end + 2 < stat.size() ? stat[name_end + 2] : '?';
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ Result<ThreadClock::Look> ThreadClock::LookNow() {
   }
   if (slept_ && times_run != 0 && times_run == times_run_) return Look{.on_cpu = false, .has_run = false};
   ASSIGN_OR_RETURN(const std::string_view text, ReadAgain(stat_, buffer));
-  const bool runs = State(text) == 'R';
+  const bool runs = StatLine(text).state() == 'R';
   times_run_ = times_run;
   slept_ = !runs;
   return Look{.on_cpu = runs, .has_run = true};
