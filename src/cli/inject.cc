@@ -285,7 +285,15 @@ Result<int> Run(const Invocation& invocation) {
   options.is_default = !invocation.Has("--dll");
   options.is_probe = options.is_default || IsProbe(options.library);
   options.timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
-  return invocation.job ? EnterJob(invocation, options) : EnterOne(invocation, options);
+  if (invocation.job) return EnterJob(invocation, options);
+  Result<int> entered = EnterOne(invocation, options);
+  if (!entered.ok() && invocation.Has("--json")) {  // for programs; main says it on stderr
+    const Error& error = entered.error();
+    Print(FormatJson(
+        {{"error",
+          {{"code", wire::CodeName(error.code)}, {"message", error.message}, {"hint", error.hint}}}}));
+  }
+  return entered;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/own_command.h"
+#include "process/status.h"
 #include "wire/contract.h"
 
 namespace probing::daemon {
@@ -16,21 +17,22 @@ namespace {
 constexpr double kDefaultSeconds = 5;
 constexpr double kMaxSeconds = 60;
 constexpr std::chrono::seconds kSlack{5};
+constexpr std::size_t kMostOfItsWords = 500;
 
-// "probing: …\n  hint: …" back into its parts.
-Error ErrorIn(const CommandOutcome& outcome) {
-  constexpr std::string_view kError = "probing: ";
-  constexpr std::string_view kHint = "hint: ";
-  std::string text = outcome.err;
-  while (text.ends_with('\n')) text.pop_back();
-  Error error{static_cast<Code>(outcome.exit_code), text, ""};
-  if (const std::size_t hint = text.find(kHint); hint != std::string::npos) {
-    error.hint = text.substr(hint + kHint.size());
-    error.message = text.substr(0, text.find_last_not_of(" \n", hint - 1) + 1);
+// What `probing inject --json` says: a report, or {error: {code, message, hint}}.
+Result<Json> ReportIn(const CommandOutcome& outcome) {
+  Json said = Json::parse(outcome.out, nullptr, false);
+  if (!said.is_object()) {  // it did not get as far as the process
+    const Code code = outcome.exit_code == 0 ? Code::kFailed : static_cast<Code>(outcome.exit_code);
+    return Error{code, "`probing inject` said nothing but: " + outcome.err.substr(0, kMostOfItsWords), ""};
   }
-  if (const std::size_t begin = error.message.find(kError); begin != std::string::npos)
-    error.message = error.message.substr(begin + kError.size());
-  return error;
+  const auto error = said.find("error");
+  if (error == said.end()) return said;
+  const auto text = [&](const char* key) {
+    const Json value = error->is_object() ? error->value(key, Json("")) : Json("");
+    return value.is_string() ? value.get<std::string>() : "";
+  };
+  return Error{wire::CodeFromName(text("code")), text("message"), text("hint")};
 }
 
 Answer PostInject(Daemon& daemon, const server::Request& request) {
@@ -40,16 +42,15 @@ Answer PostInject(Daemon& daemon, const server::Request& request) {
   const bool valid = seconds.is_number() && seconds.get<double>() > 0 && seconds.get<double>() <= kMaxSeconds;
   if (!valid) co_return Error{Code::kUsage, "the timeout is a number of seconds from 0 to 60", ""};
   Audit("inject", {{"by", request.peer}, {"target", *pid}});
+  if (!process::IsAlive(*pid))
+    co_return Error{Code::kNotFound, "there is no process " + std::to_string(*pid), ""};
   const std::vector<std::string> words{"-t",        std::to_string(*pid), "inject",
                                        "--timeout", seconds.dump(),       "--json"};
   const auto patience = std::chrono::milliseconds(static_cast<int>(seconds.get<double>() * 1000)) + kSlack;
   const Result<CommandOutcome> outcome =
       co_await Aside(daemon, [&] { return RunOwnCommand(words, patience); });
   if (!outcome.ok()) co_return outcome.error();
-  if (outcome->exit_code != 0) co_return ErrorIn(*outcome);
-  Json report = Json::parse(outcome->out, nullptr, false);
-  if (!report.is_object()) co_return Error{Code::kFailed, "`probing inject` printed no report", ""};
-  co_return report;
+  co_return ReportIn(*outcome);
 }
 
 }  // namespace

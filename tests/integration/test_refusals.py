@@ -71,6 +71,16 @@ def test_a_zombie_is_refused(probing: Cli) -> None:
     assert "zombie" in answer.stderr
 
 
+def test_a_refusal_is_told_to_programs_as_json(probing: Cli) -> None:
+    child = subprocess.Popen(["true"])
+    wait_until(lambda: harness.proc_status(child.pid, "State").startswith("Z"), 30, "a zombie")
+    answer = probing("-t", child.pid, "inject", "--json")
+    child.wait()
+    error = answer.json["error"]
+    assert set(error) == {"code", "message", "hint"} and error["code"] in ("permission", "not_found")
+    assert "zombie" in error["message"] and error["message"] in answer.stderr
+
+
 PF_KTHREAD = 0x200000
 
 
