@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +11,10 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/stat_line.h"
+#include "pyapi/events.h"
 #include "pyapi/exit_guard.h"
+#include "pyapi/gil_offsets.h"
 #include "pyapi/recorder.h"
 
 namespace probing::pyapi {
@@ -25,7 +27,7 @@ std::atomic<int> waiting{0};                      // threads of ours that want t
 std::atomic<std::uint32_t> taken{0};              // counts how often one got it
 std::atomic<int> inside{0};                       // threads of ours that have asked and are not through
 std::atomic<bool> closing{false};                 // Python is on its way out
-std::atomic<std::atomic<int>*> breaker{nullptr};  // see LearnBreaker()
+std::atomic<std::atomic<int>*> breaker{nullptr};  // see FindBreaker()
 
 // A thread of ours has asked for the GIL, or runs Python code, and the end of the interpreter would not wait
 // for it yet (exit_guard.h).
@@ -59,10 +61,9 @@ int YieldGil(void* argument) {
 // From the moment 3.8 begins to end, Py_AddPendingCall refuses and prints so into the job, before anything
 // of ours is told (atexit runs later). What it looks at is not to be had by a function.
 bool QueueIsClosed(const PythonApi& api) {
-  constexpr int kVersion = 308;
-  constexpr std::size_t kFinishing = 600;  // _PyRuntimeState.ceval.pending.finishing on x86-64
-  if (api._PyRuntime == nullptr || api.VersionNumber() != kVersion) return false;
-  return *reinterpret_cast<const volatile int*>(api._PyRuntime + kFinishing) == 1;
+  const auto offsets = FindGilOffsets(api.VersionNumber());
+  if (!offsets || offsets->queue_closed == kNoOffset || api._PyRuntime == nullptr) return false;
+  return *reinterpret_cast<const volatile int*>(api._PyRuntime + offsets->queue_closed) == 1;
 }
 
 // Whether the main thread is on a CPU, or wants to be. One that sleeps comes to no pending call, and one that
@@ -79,10 +80,8 @@ bool MainThreadRuns() {
         std::array<char, 128> text;
         const ssize_t size = read(fd, text.data(), text.size());
         close(fd);
-        const std::string_view stat(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-        const std::size_t name_end = stat.rfind(')');
-        if (name_end == std::string_view::npos || name_end + 2 >= stat.size()) return;
-        *static_cast<bool*>(answer) = stat[name_end + 2] == 'R';
+        const StatLine line({text.data(), size > 0 ? static_cast<std::size_t>(size) : 0});
+        if (line.state() != '?') *static_cast<bool*>(answer) = line.state() == 'R';
       },
       &runs);
   return runs;
@@ -100,35 +99,27 @@ void Queue(const PythonApi& api, int (*function)(void*)) {
 }
 
 // Finds the flag that makes the interpreter look whether there is something to do besides running
-// bytecode; 3.9 to 3.12 have it at a different place each and no function to set it. With the GIL,
-// PyThreadState_SetAsyncExc sets it, and behind it one that says why. Both are put back: the second
-// would stay for ever, because there is no exception whose arrival clears it; every jump of the job
-// would look, and on 3.11 a traced call would never begin.
-void LearnBreaker(const PythonApi& api) {
-  constexpr int kFirst = 309;
-  constexpr int kLast = 312;
-  constexpr std::size_t kWords = 256;  // of the interpreter's state, where both are near its beginning
-  constexpr std::size_t kMostBetween = 16;
-  if (breaker.load() != nullptr || api.VersionNumber() < kFirst || api.VersionNumber() > kLast ||
-      api.PyInterpreterState_Main == nullptr) {
+// bytecode, where the table of its version says (gil_offsets.h). Once; with the GIL. An interpreter that is
+// laid out otherwise is not written to: code waits for the GIL there by the switch interval alone.
+void FindBreaker(const PythonApi& api) {
+  static std::atomic<bool> looked{false};
+  const auto offsets = FindGilOffsets(api.VersionNumber());
+  if (!offsets || offsets->breaker == kNoOffset || looked.exchange(true)) return;
+  const bool can_tell =
+      api.PyInterpreterState_Main != nullptr && api.PyInterpreterState_ThreadHead != nullptr;
+  char* interpreter = can_tell ? static_cast<char*>(api.PyInterpreterState_Main()) : nullptr;
+  constexpr int kMostTries = 3;  // a thread may begin meanwhile, which needs no GIL
+  for (int i = 0; i < kMostTries && interpreter != nullptr; ++i) {
+    if (!Fits(*offsets, interpreter, api.PyInterpreterState_ThreadHead(interpreter),
+              api.PyImport_GetModuleDict()))
+      continue;
+    breaker.store(reinterpret_cast<std::atomic<int>*>(interpreter + offsets->breaker));
     return;
   }
-  auto* words = reinterpret_cast<std::atomic<int>*>(api.PyInterpreterState_Main());
-  std::array<int, kWords> before;
-  for (std::size_t i = 0; i < kWords; ++i) before[i] = words[i].load(std::memory_order_relaxed);
-  if (api.PyThreadState_SetAsyncExc(static_cast<unsigned long>(pthread_self()), nullptr) != 1) return;
-  std::array<std::size_t, kWords> set;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < kWords; ++i) {
-    if (before[i] == 0 && words[i].load(std::memory_order_relaxed) == 1) set[count++] = i;
-  }
-  if (count == 0) return;
-  words[set[count - 1]].store(0);
-  // Alone when the flag was set already, and three when another thread asked for the GIL just now.
-  const std::size_t distance = set[count - 1] - set[0];
-  if (count < 2 || count > 3 || distance > kMostBetween) return;
-  words[set[0]].store(0);
-  breaker.store(&words[set[0]]);
+  WriteEvent(
+      "probing.gil",
+      "this build of Python is not laid out like others of its version: taking the GIL may need a switch "
+      "interval (5 ms) longer");
 }
 
 // Runs on the main thread of a Python 3.6 that never had a second thread.
@@ -163,7 +154,7 @@ Gil::Gil(const PythonApi& api, Manner manner) : api_(api) {
   state_ = api.PyGILState_Ensure();
   taken_ = true;
   if (api.HasGil()) GuardExit(api);  // without one a function of ours would keep the library for good
-  LearnBreaker(api);
+  FindBreaker(api);
   waiting.fetch_sub(1);
   taken.fetch_add(1);
   syscall(SYS_futex, &taken, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
