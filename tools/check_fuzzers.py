@@ -26,6 +26,7 @@ DECLARATION = re.compile(rf"\b({VERBS})\({INSIDE}{BYTES}{INSIDE}\)")
 
 # "header function": "fuzzer", "fuzzer: what it calls that leads there", or "trusted: why".
 PARSERS = {
+    "arch/prologue.h ReadPrologue": "cfi_fuzz: RowFromPrologue",
     "backtrace/backtrace.h ReadCore": "core_file_fuzz: CoreFile",
     "base/data_tree.h ReadJson": "data_tree_fuzz",
     "base/data_tree.h ReadPickle": "data_tree_fuzz",

@@ -134,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/process/interrupted_call.cc",
-        "  if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;\n",
+        "  if (registers.syscall() < 0) return false;\n",
         "",
         ("process.",),
         "a number that looks like EINTR makes a running thread repeat two bytes of code",
@@ -408,7 +408,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/inject/own_stack.cc",
-        "kChunkBytes / 8 + kFrameWords));",
+        "kChunkBytes / 8 + FrameWords::kWords));",
         "kChunkBytes / 8));",
         ("inject.JudgeStackTest",),
         "a signal frame between two chunks is not seen",
@@ -443,7 +443,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/inject/safe_point.cc",
-        "wait == Wait::kUnknown || rules.never_waits_safely.Contains(registers.rip)",
+        "wait == Wait::kUnknown || rules.never_waits_safely.Contains(registers.ip())",
         "wait == Wait::kUnknown",
         ("inject.JudgePlaceTest",),
         "an allocator that waits for its lock is borrowed",
@@ -501,7 +501,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "timers of a job that is entered again and again never fire",
     ),
     Mutant(
-        "src/inject/loader_stub.cc",
+        "src/arch/x86_64/loader_stub.S",
         "movb %dl, (%rdi,%rcx)",
         "nop",
         (

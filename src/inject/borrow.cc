@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <span>
@@ -27,13 +26,10 @@ namespace {
 
 using process::TracedThread;
 
-constexpr std::size_t kMaxExtendedBytes = 16 * 1024;  // AMX needs 11 KiB
-constexpr std::size_t kHelperStackBytes = 1 << 20;    // room for static TLS and dlopen
+constexpr std::size_t kHelperStackBytes = 1 << 20;  // room for static TLS and dlopen
 constexpr std::size_t kMaxThreadsLookedAt = 512;
 constexpr int kAttemptsPerRound = 8;
 constexpr std::int64_t kPauseWhenAllRefusedUs = 2000;
-constexpr std::uint64_t kDirectionFlag = 0x400;
-constexpr std::uint64_t kTrapFlag = 0x100;
 constexpr std::uint64_t kAllSignals = ~std::uint64_t{0};
 
 constexpr std::uint64_t kDeepestCall = 256 * 1024;  // bytes of stack below the way back
@@ -135,14 +131,16 @@ class UsedTime {
   // Takes the used time off the time-out of the call that is made again. Does nothing when it cannot be sure
   // that it is the same wait: being woken for the stop counts as one run, more means that the thread did
   // something. REQUIRES: the thread is stopped.
-  void TakeOff(const user_regs_struct& found, user_regs_struct& resume) const {
+  void TakeOff(const arch::Registers& found, arch::Registers& resume) const {
     constexpr std::int64_t kNsPerMs = 1'000'000;
+    constexpr std::size_t kTimeoutArgument = 3;  // of epoll_wait
     const Syscall now = SyscallOf(found);
-    if (now.number != call_.number || now.arguments != call_.arguments || resume.rip == found.rip) return;
+    if (now.number != call_.number || now.arguments != call_.arguments || resume.ip() == found.ip()) return;
     if (process::ReadTimesRun(pid_, tid_) != times_run_ + 1) return;
     const std::int64_t used_ms = (MonotonicNs() - began_ns_) / kNsPerMs;
-    const auto timeout_ms = static_cast<std::int32_t>(found.r10);
-    resume.r10 = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout_ms - used_ms, 0));
+    const auto timeout_ms = static_cast<std::int32_t>(found.syscall_argument(kTimeoutArgument));
+    resume.set_syscall_argument(kTimeoutArgument,
+                                static_cast<std::uint64_t>(std::max<std::int64_t>(timeout_ms - used_ms, 0)));
   }
 
  private:
@@ -186,14 +184,14 @@ pthread_attr_t DetachedAttributes() {
 // Lets the thread go through pthread_create to the point where the way back would begin, then
 // puts it back by hand. Only so does the kernel restart a timed wait with the time that was left:
 // rt_sigreturn would forget it. If we die on the way, the way back is still there.
-Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const user_regs_struct& original,
+Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const arch::Registers& original,
                           std::uint64_t signal_mask, const Deadline& deadline) {
   while (true) {
     RETURN_IF_ERROR(thread.RunToSyscall(deadline));
-    ASSIGN_OR_RETURN(user_regs_struct registers, thread.ReadRegisters());
-    if (registers.orig_rax == SYS_rt_sigreturn) {
-      registers.orig_rax = static_cast<std::uint64_t>(-1);  // skip it this time…
-      registers.rip = points.trampoline.address;            // …but come back to it if nobody says otherwise
+    ASSIGN_OR_RETURN(arch::Registers registers, thread.ReadRegisters());
+    if (registers.syscall() == SYS_rt_sigreturn) {
+      registers.set_syscall(-1);                    // skip it this time…
+      registers.set_ip(points.trampoline.address);  // …but come back to it unless told otherwise
       RETURN_IF_ERROR(thread.WriteRegisters(registers));
       break;
     }
@@ -205,8 +203,8 @@ Result<void> ReturnByHand(TracedThread& thread, const EntryPoints& points, const
 }
 
 // True when the stopped thread waits, or sleeps between two looks at a lock, in the call that we made it do.
-bool WaitsInOurCall(const user_regs_struct& registers, std::uint64_t call_stack_pointer) {
-  return process::WasInterrupted(registers) && call_stack_pointer - registers.rsp < kDeepestCall;
+bool WaitsInOurCall(const arch::Registers& registers, std::uint64_t call_stack_pointer) {
+  return process::WasInterrupted(registers) && call_stack_pointer - registers.sp() < kDeepestCall;
 }
 
 enum class Outcome : std::uint8_t { kStarted, kStuck };
@@ -214,14 +212,14 @@ enum class Outcome : std::uint8_t { kStarted, kStuck };
 // After the thread was sent to start the helper. The helper inherits the mask: no signal of the
 // job's may be handled there; signals for this thread wait until the way back unblocks them.
 Result<Outcome> FollowThrough(TracedThread& thread, const EntryPoints& points, Verdict verdict,
-                              const user_regs_struct& original, std::uint64_t signal_mask,
+                              const arch::Registers& original, std::uint64_t signal_mask,
                               std::uint64_t call_stack_pointer) {
   RETURN_IF_ERROR(thread.WriteSignalMask(kAllSignals));
   if (verdict == Verdict::kTimedWait) {
     const auto returned = ReturnByHand(thread, points, original, signal_mask, Deadline::AfterMs(kPatienceMs));
     if (!returned.ok()) {
       RETURN_IF_ERROR(thread.Interrupt(Deadline::AfterMs(kPatienceMs)));
-      ASSIGN_OR_RETURN(const user_regs_struct registers, thread.ReadRegisters());
+      ASSIGN_OR_RETURN(const arch::Registers registers, thread.ReadRegisters());
       if (WaitsInOurCall(registers, call_stack_pointer)) {
         RETURN_IF_ERROR(thread.WriteRegisters(original));
         RETURN_IF_ERROR(thread.WriteSignalMask(signal_mask));
@@ -247,18 +245,18 @@ Result<Attempt> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& po
   const process::ProcessMemory memory(pid);
 
   RETURN_IF_ERROR(thread.Interrupt(deadline));
-  ASSIGN_OR_RETURN(const user_regs_struct original, thread.ReadRegisters());
-  user_regs_struct resume;
+  ASSIGN_OR_RETURN(const arch::Registers original, thread.ReadRegisters());
+  arch::Registers resume;
   Attempt attempt;
   ASSIGN_OR_RETURN(attempt.verdict, Judge(thread, points.rules, pid, original, resume));
   // Only in the C library's own wrapper: nothing there looks at that register after the call.
-  if (used_time && points.rules.forbidden.Contains(original.rip)) used_time->TakeOff(original, resume);
+  if (used_time && points.rules.forbidden.Contains(original.ip())) used_time->TakeOff(original, resume);
   // It may have got one since it was chosen.
   if (MayBorrow(attempt.verdict) && filter.Filtered()) attempt.verdict = Verdict::kFiltered;
   if (!MayBorrow(attempt.verdict)) {
     // A wait that Judge would have had to repeat is restarted by the kernel itself, except
     // those that report EINTR.
-    if (resume.rip != original.rip && static_cast<std::int64_t>(original.rax) == -EINTR) {
+    if (resume.ip() != original.ip() && original.result() == -EINTR) {
       RETURN_IF_ERROR(thread.WriteRegisters(resume));
     }
     RETURN_IF_ERROR(thread.Detach());
@@ -272,16 +270,12 @@ Result<Attempt> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& po
   const auto thread_at = way_back.Add(std::as_bytes(std::span(&no_thread, 1)));
   RETURN_IF_ERROR(memory.Write({way_back.stack_pointer()}, way_back.bytes()));
 
-  user_regs_struct call = original;
-  call.rip = points.pthread_create.address;
-  call.rsp = way_back.stack_pointer();
-  call.rdi = thread_at.address;
-  call.rsi = attributes_at.address;
-  call.rdx = points.usleep.address;
-  call.rcx = sleep_us;
-  call.rax = 0;
-  call.orig_rax = static_cast<std::uint64_t>(-1);  // no system call to restart
-  call.eflags &= ~(kDirectionFlag | kTrapFlag);
+  arch::Registers call = original;
+  call.EnterFunction(points.pthread_create.address, way_back.stack_pointer());
+  call.set_argument(0, thread_at.address);
+  call.set_argument(1, attributes_at.address);
+  call.set_argument(2, points.usleep.address);
+  call.set_argument(3, sleep_us);
   RETURN_IF_ERROR(thread.WriteRegisters(call));
   // From here on the thread comes back by itself and the helper starts, so nothing below may lead
   // to a second try: what fails here shows when the helper is looked for.
@@ -307,25 +301,16 @@ Error StuckError(pid_t tid) {
 
 Result<Syscall> PeekSyscall(pid_t pid, pid_t tid) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(TaskFile(pid, tid, "syscall")));
-  Syscall call;
-  if (text.starts_with("running")) return call;
-  std::array<unsigned long long, 6> arguments{};
-  unsigned long long stack_pointer = 0;
-  long long number = -1;
-  std::sscanf(text.c_str(), "%lld %llx %llx %llx %llx %llx %llx %llx", &number, &arguments[0], &arguments[1],
-              &arguments[2], &arguments[3], &arguments[4], &arguments[5], &stack_pointer);
-  call.number = number;
-  call.stack_pointer = stack_pointer;
-  std::copy(arguments.begin(), arguments.end(), call.arguments.begin());
-  return call;
+  const auto blocked = process::ParseBlockedCall(text);
+  return blocked.ok() ? Syscall{blocked->number, blocked->arguments, blocked->stack_pointer} : Syscall{};
 }
 
-Result<SavedState> SaveState(const TracedThread& thread, const user_regs_struct& resume) {
+Result<SavedState> SaveState(const TracedThread& thread, const arch::Registers& resume) {
   SavedState state;
   state.registers = resume;
-  state.extended.resize(kMaxExtendedBytes);
-  ASSIGN_OR_RETURN(const std::size_t size, thread.ReadExtendedState(state.extended));
-  state.extended.resize(size);
+  state.vectors.resize(arch::kMaxVectorStateBytes);
+  ASSIGN_OR_RETURN(const std::size_t size, thread.ReadVectorState(state.vectors));
+  state.vectors.resize(size);
   ASSIGN_OR_RETURN(state.signal_mask, thread.ReadSignalMask());
   return state;
 }
@@ -408,11 +393,11 @@ Result<void> TakeBackIfStuck(pid_t pid, const Borrowed& borrowed, const EntryPoi
   if (!call.ok() || call->number < 0 || !in_our_call(call->stack_pointer)) return {};
   ASSIGN_OR_RETURN(TracedThread thread, TracedThread::Seize(borrowed.thread));
   RETURN_IF_ERROR(thread.Interrupt(deadline));
-  ASSIGN_OR_RETURN(user_regs_struct registers, thread.ReadRegisters());
+  ASSIGN_OR_RETURN(arch::Registers registers, thread.ReadRegisters());
   if (!WaitsInOurCall(registers, borrowed.call_stack_pointer)) return {};
-  registers.rip = points.trampoline.address;
-  registers.rsp = borrowed.call_stack_pointer + 8;  // as if the call had returned
-  registers.orig_rax = static_cast<std::uint64_t>(-1);
+  registers.set_ip(points.trampoline.address);
+  registers.set_sp(borrowed.call_stack_pointer + arch::kReturnPopsBytes);  // as if the call had returned
+  registers.set_syscall(-1);
   RETURN_IF_ERROR(thread.WriteRegisters(registers));
   RETURN_IF_ERROR(thread.Detach());
   return StuckError(borrowed.thread);

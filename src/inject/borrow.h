@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "arch/registers.h"
 #include "base/clock.h"
 #include "inject/entry_points.h"
 #include "inject/way_back.h"
@@ -36,7 +37,7 @@ Result<void> TakeBackIfStuck(pid_t pid, const Borrowed& borrowed, const EntryPoi
 inline constexpr std::int64_t kPatienceMs = 300;
 
 // The state of a stopped thread that should continue with `resume`.
-Result<SavedState> SaveState(const process::TracedThread& thread, const user_regs_struct& resume);
+Result<SavedState> SaveState(const process::TracedThread& thread, const arch::Registers& resume);
 
 // The system call a thread waits in, as /proc tells without stopping it; number −1 when it runs.
 Result<Syscall> PeekSyscall(pid_t pid, pid_t tid);

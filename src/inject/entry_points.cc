@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arch/native.h"
 #include "process/elf_image.h"
 
 namespace probing::inject {
@@ -60,15 +61,14 @@ Result<RemoteAddress> FindCode(const Memory& memory, const Maps::Object& object,
 // rt_sigreturn's trampoline is not an exported symbol, but its code is prescribed: debuggers
 // recognise it by these very bytes.
 Result<RemoteAddress> FindTrampoline(const Memory& memory, const Maps::Object& libc) {
-  using namespace std::string_view_literals;
-  return FindCode(memory, libc, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"sv);
+  return FindCode(memory, libc, arch::kSignalTrampoline);
 }
 
 Result<RemoteAddress> FindSyscallInstruction(const Memory& memory, const ElfImage& libc) {
   ASSIGN_OR_RETURN(const RemoteAddress function, libc.FindSymbol("syscall"));
   std::array<char, 64> code{};
   RETURN_IF_ERROR(memory.Read(function, std::as_writable_bytes(std::span(code))));
-  const std::size_t found = std::string_view(code.data(), code.size()).find("\x0f\x05");
+  const std::size_t found = std::string_view(code.data(), code.size()).find(arch::kSyscallInstruction);
   if (found == std::string_view::npos) return Error{Code::kFailed, "no syscall instruction in syscall()", ""};
   return function + found;
 }

@@ -17,7 +17,7 @@ struct EntryPoints {
   process::RemoteAddress dlopen;   // or __libc_dlopen_mode where there is no libdl
   process::RemoteAddress dlerror;  // null with __libc_dlopen_mode
   std::uint64_t dlopen_flags = 0;
-  process::RemoteAddress trampoline;           // mov $15,%rax; syscall
+  process::RemoteAddress trampoline;           // to rt_sigreturn
   process::RemoteAddress syscall_instruction;  // syscall; …; ret
   SafePointRules rules;
 };

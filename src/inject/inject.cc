@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 
+#include "arch/loader_stub.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
@@ -20,7 +21,6 @@
 #include "inject/entry_points.h"
 #include "inject/leftovers.h"
 #include "inject/library_file.h"
-#include "inject/loader_stub.h"
 #include "process/status.h"
 
 #ifndef MFD_EXEC
@@ -56,10 +56,10 @@ Result<Parcel> Pack(const std::string& path) {
   RETURN_IF_ERROR(CheckLibrary(path, library));
   Parcel parcel;
   parcel.stub_offset = (library.size() + kPageBytes - 1) / kPageBytes * kPageBytes;
-  parcel.mailbox_offset = parcel.stub_offset + kStubPageBytes;
+  parcel.mailbox_offset = parcel.stub_offset + arch::kStubPageBytes;
   parcel.bytes = std::move(library);
-  parcel.bytes.resize(parcel.mailbox_offset + kMailboxBytes);
-  std::memcpy(&parcel.bytes[parcel.stub_offset], LoaderStub().data(), LoaderStub().size());
+  parcel.bytes.resize(parcel.mailbox_offset + arch::kMailboxBytes);
+  std::memcpy(&parcel.bytes[parcel.stub_offset], arch::LoaderStub().data(), arch::LoaderStub().size());
   return parcel;
 }
 
@@ -103,9 +103,9 @@ class Helper {
   static Result<Helper> Attach(pid_t pid, pid_t tid, const EntryPoints& points, const Deadline& deadline) {
     ASSIGN_OR_RETURN(TracedThread thread, TracedThread::Seize(tid));
     RETURN_IF_ERROR(thread.Interrupt(deadline));
-    ASSIGN_OR_RETURN(user_regs_struct registers, thread.ReadRegisters());
-    registers.rax = 0;  // usleep is over
-    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    ASSIGN_OR_RETURN(arch::Registers registers, thread.ReadRegisters());
+    registers.set_result(0);  // usleep is over
+    registers.set_syscall(-1);
     ASSIGN_OR_RETURN(const SavedState state, SaveState(thread, registers));
     WayBack way_back(state, points.trampoline, 64);
     Helper helper(std::move(thread), pid, points, registers, way_back.stack_pointer());
@@ -121,37 +121,32 @@ class Helper {
 
   Result<std::uint64_t> Syscall(std::uint64_t number, std::array<std::uint64_t, 6> arguments,
                                 const Deadline& deadline) {
-    user_regs_struct registers = Entry(points_->syscall_instruction);
-    registers.rax = number;
-    registers.rdi = arguments[0];
-    registers.rsi = arguments[1];
-    registers.rdx = arguments[2];
-    registers.r10 = arguments[3];
-    registers.r8 = arguments[4];
-    registers.r9 = arguments[5];
+    arch::Registers registers = Entry(points_->syscall_instruction);
+    registers.set_next_syscall(static_cast<std::int64_t>(number));
+    for (std::size_t i = 0; i < arguments.size(); ++i) registers.set_syscall_argument(i, arguments[i]);
     RETURN_IF_ERROR(thread_.WriteRegisters(registers));
     RETURN_IF_ERROR(thread_.RunToSyscall(deadline));  // enters
     RETURN_IF_ERROR(thread_.RunToSyscall(deadline));  // leaves
-    ASSIGN_OR_RETURN(const user_regs_struct after, thread_.ReadRegisters());
+    ASSIGN_OR_RETURN(const arch::Registers after, thread_.ReadRegisters());
     RETURN_IF_ERROR(thread_.WriteRegisters(base_));
-    const auto result = static_cast<std::int64_t>(after.rax);
+    const auto result = after.result();
     if (result < 0 && result > -4096) {
       return ErrnoError("system call " + std::to_string(number) + " in the target",
                         static_cast<int>(-result));
     }
-    return after.rax;
+    return static_cast<std::uint64_t>(result);
   }
 
   // Starts the stub and lets go of the thread.
   Result<void> Run(RemoteAddress stub, RemoteAddress call) {
-    user_regs_struct registers = Entry(stub);
-    registers.rdi = call.address;
+    arch::Registers registers = Entry(stub);
+    registers.set_argument(0, call.address);
     RETURN_IF_ERROR(thread_.WriteRegisters(registers));
     return thread_.Detach();
   }
 
  private:
-  Helper(TracedThread thread, pid_t pid, const EntryPoints& points, const user_regs_struct& base,
+  Helper(TracedThread thread, pid_t pid, const EntryPoints& points, const arch::Registers& base,
          std::uint64_t stack_pointer)
       : thread_(std::move(thread)),
         memory_(pid),
@@ -159,17 +154,16 @@ class Helper {
         base_(base),
         stack_pointer_(stack_pointer) {}
 
-  user_regs_struct Entry(RemoteAddress code) const {
-    user_regs_struct registers = base_;
-    registers.rip = code.address;
-    registers.rsp = stack_pointer_;
+  arch::Registers Entry(RemoteAddress code) const {
+    arch::Registers registers = base_;
+    registers.EnterFunction(code.address, stack_pointer_);
     return registers;
   }
 
   TracedThread thread_;
   ProcessMemory memory_;
   const EntryPoints* points_;
-  user_regs_struct base_;
+  arch::Registers base_;
   std::uint64_t stack_pointer_;
   RemoteAddress name_at_;
 };
@@ -178,7 +172,7 @@ class Helper {
 Result<void> AwaitAnswer(int memfd, const Parcel& parcel, const std::string& library_path,
                          const Deadline& deadline) {
   constexpr std::int64_t kAnswerAfterCancelMs = 100;
-  LoaderCall answer;
+  arch::LoaderCall answer;
   std::optional<Deadline> cancelled;
   while (true) {
     const ssize_t n = pread(memfd, &answer, sizeof(answer), static_cast<off_t>(parcel.mailbox_offset));
@@ -212,9 +206,9 @@ std::string UnusedPath(std::uint64_t fd, std::uint64_t inode) {
   return path + "/" + std::to_string(fd);
 }
 
-LoaderCall MakeCall(const Helper& helper, const EntryPoints& points, std::uint64_t fd, std::uint64_t stub,
-                    std::uint64_t inode) {
-  LoaderCall call;
+arch::LoaderCall MakeCall(const Helper& helper, const EntryPoints& points, std::uint64_t fd,
+                          std::uint64_t stub, std::uint64_t inode) {
+  arch::LoaderCall call;
   call.dlopen = points.dlopen.address;
   call.dlerror = points.dlerror.address;
   call.munmap = points.munmap.address;
@@ -233,15 +227,15 @@ Result<std::uint64_t> MapStub(Helper& helper, std::uint64_t fd, const Parcel& pa
                               const Deadline& deadline) {
   ASSIGN_OR_RETURN(const std::uint64_t stub,
                    helper.Syscall(SYS_mmap,
-                                  {0, kStubPageBytes + kMailboxBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
-                                   parcel.stub_offset},
+                                  {0, arch::kStubPageBytes + arch::kMailboxBytes, PROT_READ | PROT_EXEC,
+                                   MAP_PRIVATE, fd, parcel.stub_offset},
                                   deadline));
   auto mailbox = helper.Syscall(SYS_mmap,
-                                {stub + kStubPageBytes, kMailboxBytes, PROT_READ | PROT_WRITE,
+                                {stub + arch::kStubPageBytes, arch::kMailboxBytes, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_FIXED, fd, parcel.mailbox_offset},
                                 deadline);
   if (mailbox.ok()) return stub;
-  (void)helper.Syscall(SYS_munmap, {stub, kStubPageBytes + kMailboxBytes}, deadline);
+  (void)helper.Syscall(SYS_munmap, {stub, arch::kStubPageBytes + arch::kMailboxBytes}, deadline);
   return mailbox.error();
 }
 
@@ -263,14 +257,14 @@ Result<void> LoadLibrary(pid_t pid, Helper& helper, const EntryPoints& points, c
   if (auto written = WriteAll(memfd.get(), parcel.bytes); !written.ok()) return close_remote(written.error());
   auto stub = MapStub(helper, fd, parcel, deadline);
   if (!stub.ok()) return close_remote(stub.error());
-  const LoaderCall call = MakeCall(helper, points, fd, *stub, file.st_ino);
+  const arch::LoaderCall call = MakeCall(helper, points, fd, *stub, file.st_ino);
   const auto mailbox_at = static_cast<off_t>(parcel.mailbox_offset);
   if (pwrite(memfd.get(), &call, sizeof(call), mailbox_at) != static_cast<ssize_t>(sizeof(call))) {
     const Error error = ErrnoError("write the library's call");
-    (void)helper.Syscall(SYS_munmap, {*stub, kStubPageBytes + kMailboxBytes}, deadline);
+    (void)helper.Syscall(SYS_munmap, {*stub, arch::kStubPageBytes + arch::kMailboxBytes}, deadline);
     return close_remote(error);
   }
-  RETURN_IF_ERROR(helper.Run({*stub}, {*stub + kStubPageBytes}));
+  RETURN_IF_ERROR(helper.Run({*stub}, {*stub + arch::kStubPageBytes}));
   return AwaitAnswer(memfd.get(), parcel, library_path, deadline);
 }
 

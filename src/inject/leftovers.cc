@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "arch/loader_stub.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
-#include "inject/loader_stub.h"
 #include "process/maps.h"
 
 namespace probing::inject {
@@ -27,9 +27,9 @@ bool HasThread(pid_t pid, std::uint64_t tid) {
 // False when the file says that a helper got it which may still be there. One that was not written to its
 // end was never given to a helper.
 bool IsAbandoned(pid_t pid, int memfd, std::uint64_t size_bytes) {
-  LoaderCall call;
-  if (size_bytes < kMailboxBytes || size_bytes % kMailboxBytes != 0) return true;
-  const auto mailbox_at = static_cast<off_t>(size_bytes - kMailboxBytes);
+  arch::LoaderCall call;
+  if (size_bytes < arch::kMailboxBytes || size_bytes % arch::kMailboxBytes != 0) return true;
+  const auto mailbox_at = static_cast<off_t>(size_bytes - arch::kMailboxBytes);
   if (pread(memfd, &call, sizeof(call), mailbox_at) != static_cast<ssize_t>(sizeof(call))) return false;
   if (call.helper_thread == 0) return true;
   // The number of a thread means nothing in another namespace.

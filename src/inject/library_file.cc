@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "arch/native.h"
+
 namespace probing::inject {
 namespace {
 
@@ -25,9 +27,10 @@ Result<void> CheckLibrary(const std::string& path, std::string_view content) {
   if (content.size() >= sizeof(header)) std::memcpy(&header, content.data(), sizeof(header));
   const bool is_library = std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
                           header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_type == ET_DYN &&
-                          header.e_machine == EM_X86_64 && header.e_phentsize == sizeof(Elf64_Phdr);
+                          header.e_machine == arch::kElfMachine && header.e_phentsize == sizeof(Elf64_Phdr);
   if (!is_library || content.size() > kMaxLibraryBytes) {
-    return Error{Code::kFailed, path + " is not an x86-64 shared library", "name one with --dll"};
+    return Error{Code::kFailed, path + " is not an " + arch::kName + " shared library",
+                 "name one with --dll"};
   }
   const Error damaged{Code::kFailed, path + " is damaged: it ends before its contents do",
                       "install it again"};

@@ -9,7 +9,7 @@
 
 namespace probing::inject {
 
-// A complete x86-64 shared library: its header and every segment lie within the file.
+// A complete shared library for this processor: its header and every segment lie within the file.
 Result<void> CheckLibrary(const std::string& path, std::string_view content);
 
 // Loads it in a short-lived child process. An error if the child does not survive that; a library

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "arch/native.h"
+
 namespace probing::inject {
 namespace {
 
@@ -15,39 +17,23 @@ constexpr std::uint64_t kChunkBytes = 64 * 1024;
 // A descriptor is followed by no more than the alignment of thread-local storage before its block ends.
 constexpr std::uint64_t kMaximumAboveDescriptor = 16 * 1024;
 
-// A kernel's signal frame, in words from its uc_flags on (struct ucontext); the word before is the restorer.
-constexpr std::size_t kFlags = 0, kLink = 1, kAltStart = 2, kAltSize = 4, kStackPointer = 20,
-                      kInstructionPointer = 21, kEflags = 22, kSegments = 23, kVectorState = 28;
-constexpr std::size_t kFrameWords = 29;
-constexpr std::uint64_t kKnownFlags = 7;  // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
-constexpr std::uint64_t kUserCodeSegment = 0x33;
-constexpr std::uint64_t kAlwaysSetEflags = 0x202;  // bit 1 and "interrupts enabled"
-constexpr std::uint64_t kMaximumEflags = 1 << 22;
-constexpr std::uint64_t kMaximumFrameBytes = 64 * 1024;
-
+using arch::FrameWords;
 using Words = std::span<const std::uint64_t>;
 
-// What the kernel writes into every frame and a handler has no reason to change.
-bool IsSignalFrame(Words frame, std::uint64_t address) {
-  const std::uint64_t vector_state = frame[kVectorState];
-  return frame[kFlags] <= kKnownFlags && frame[kLink] == 0 &&
-         (frame[kSegments] & 0xffff) == kUserCodeSegment &&
-         (frame[kEflags] & kAlwaysSetEflags) == kAlwaysSetEflags && frame[kEflags] < kMaximumEflags &&
-         (vector_state == 0 || vector_state - address < kMaximumFrameBytes);
-}
-
-Verdict JudgeFrame(const SafePointRules& rules, Words frame, std::uint64_t address,
+Verdict JudgeFrame(const SafePointRules& rules, const FrameWords& frame, std::uint64_t address,
                    const StackRange& own_stack, std::uint64_t stack_pointer) {
   // An alternate stack may be a local variable of the program's. The kernel leaves it only when the handler
   // returns, so a frame on one that the thread is not on is an old one.
-  const auto on_alternate_stack = [&](std::uint64_t at) { return at - frame[kAltStart] < frame[kAltSize]; };
+  const auto on_alternate_stack = [&](std::uint64_t at) {
+    return at - frame.alternate_start() < frame.alternate_bytes();
+  };
   if (on_alternate_stack(stack_pointer)) return Verdict::kForeignStack;
   if (on_alternate_stack(address)) return Verdict::kSelfReturn;
   // Anywhere else the kernel puts a frame below what it interrupts.
-  const bool below_interrupted = own_stack.Contains(frame[kStackPointer]) && frame[kStackPointer] > address;
+  const bool below_interrupted = own_stack.Contains(frame.stack_pointer()) && frame.stack_pointer() > address;
   if (!below_interrupted) return Verdict::kForeignStack;
-  return MayInterrupt(rules, frame[kInstructionPointer]) ? Verdict::kSelfReturn
-                                                         : Verdict::kHandlerOverForbiddenCode;
+  return MayInterrupt(rules, frame.instruction_pointer()) ? Verdict::kSelfReturn
+                                                          : Verdict::kHandlerOverForbiddenCode;
 }
 
 }  // namespace
@@ -85,11 +71,11 @@ Result<Verdict> JudgeStack(const SafePointRules& rules, const process::Memory& m
   const std::uint64_t first = (stack_pointer + 7) & ~std::uint64_t{7};
   for (std::uint64_t at = first; at < own_stack.end; at += kChunkBytes) {
     const std::uint64_t left = (own_stack.end - at) / 8;
-    words.resize(std::min<std::uint64_t>(left, kChunkBytes / 8 + kFrameWords));
+    words.resize(std::min<std::uint64_t>(left, kChunkBytes / 8 + FrameWords::kWords));
     RETURN_IF_ERROR(memory.Read({at}, std::as_writable_bytes(std::span(words))));
-    for (std::size_t i = 0; i + kFrameWords <= words.size(); ++i) {
-      const Words frame = Words(words).subspan(i, kFrameWords);
-      if (!IsSignalFrame(frame, at + i * 8)) continue;
+    for (std::size_t i = 0; i + FrameWords::kWords <= words.size(); ++i) {
+      const FrameWords frame(Words(words).subspan(i, FrameWords::kWords));
+      if (!frame.IsFrame(at + i * 8)) continue;
       const Verdict verdict = JudgeFrame(rules, frame, at + i * 8, own_stack, stack_pointer);
       if (verdict != Verdict::kSelfReturn) return verdict;
     }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "arch/for_tests.h"
 #include "process/byte_memory.h"
 
 namespace probing::inject {
@@ -153,13 +154,13 @@ class Stack {
     std::uint64_t* at = &words_[offset_bytes / 8];
     std::fill(at, at + 40, 0);
     at[0] = frame.restorer;
-    at[1] = frame.flags;
-    at[3] = frame.alt_start, at[5] = frame.alt_size;
-    at[21] = frame.interrupted_sp != 0 ? frame.interrupted_sp : address + 0x400;
-    at[22] = frame.interrupted_ip;
-    at[23] = 0x246;               // eflags
-    at[24] = 0x002b000000000033;  // ss, cs
-    at[29] = address + 0x180;     // vector state
+    arch::FrameOfSignal written;
+    written.flags = frame.flags;
+    written.alternate_start = frame.alt_start, written.alternate_bytes = frame.alt_size;
+    written.stack_pointer = frame.interrupted_sp != 0 ? frame.interrupted_sp : address + 0x400;
+    written.instruction_pointer = frame.interrupted_ip;
+    written.vector_state = address + 0x180;
+    arch::WriteFrame(written, {at + 1, arch::FrameWords::kWords});
     return *this;
   }
   std::uint64_t stack_pointer() const { return stack_pointer_; }

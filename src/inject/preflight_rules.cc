@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "arch/native.h"
 #include "base/text.h"
 
 namespace probing::inject {
@@ -72,16 +73,18 @@ Check JudgeProgram(pid_t pid, std::span<const std::byte> bytes, bool shadow_stac
   Elf64_Ehdr header{};
   std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
   if (header.e_ident[EI_CLASS] == ELFCLASS32) {
-    return Refused("binary", ProcessText(pid) + " is a 32-bit program", "only x86-64 is supported");
+    return Refused("binary", ProcessText(pid) + " is a 32-bit program",
+                   std::string("only ") + arch::kName + " is supported");
   }
-  if (header.e_machine != EM_X86_64) {
-    return Refused("binary", ProcessText(pid) + " is not an x86-64 program", "only x86-64 is supported");
+  if (header.e_machine != arch::kElfMachine) {
+    return Refused("binary", ProcessText(pid) + " is not an " + arch::kName + " program",
+                   std::string("only ") + arch::kName + " is supported");
   }
   if (shadow_stack) {
     return Refused("binary", ProcessText(pid) + " uses a shadow stack (Intel CET)",
                    "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or with PROBING=1");
   }
-  return Passed("binary", "x86-64");
+  return Passed("binary", arch::kName);
 }
 
 }  // namespace probing::inject

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "arch/native.h"
+
 namespace probing::inject {
 namespace {
 
@@ -89,10 +91,12 @@ Check Judged(unsigned char elf_class, std::uint16_t machine, bool shadow_stack) 
 }
 
 TEST(ProgramTest, OnlyX86_64WithoutAShadowStackIsEntered) {
-  EXPECT_TRUE(Judged(ELFCLASS64, EM_X86_64, false).passed);
-  EXPECT_NE(Judged(ELFCLASS64, EM_X86_64, true).error.message.find("shadow stack"), std::string::npos);
+  EXPECT_TRUE(Judged(ELFCLASS64, arch::kElfMachine, false).passed);
+  EXPECT_NE(Judged(ELFCLASS64, arch::kElfMachine, true).error.message.find("shadow stack"),
+            std::string::npos);
   EXPECT_NE(Judged(ELFCLASS32, EM_386, false).error.message.find("32-bit"), std::string::npos);
-  EXPECT_NE(Judged(ELFCLASS32, EM_X86_64, false).error.message.find("32-bit"), std::string::npos);  // x32
+  EXPECT_NE(Judged(ELFCLASS32, arch::kElfMachine, false).error.message.find("32-bit"),
+            std::string::npos);  // x32
   EXPECT_FALSE(Judged(ELFCLASS64, EM_AARCH64, false).passed);
 }
 

@@ -41,7 +41,7 @@ Wait Classify(const Syscall& call) {
     case SYS_recvmsg:
     case SYS_wait4:
     case SYS_waitid:
-    case SYS_select:  // the kernel writes the time left back to the caller's variable
+    case arch::kSelect:  // the kernel writes the time left back to the caller's variable
       return Wait::kRepeatable;
     case SYS_pselect6:
       // The sixth argument carries a signal mask to be used while waiting; glibc's select()
@@ -51,9 +51,9 @@ Wait Classify(const Syscall& call) {
       return (argument[1] & TIMER_ABSTIME) != 0 ? Wait::kRepeatable : Wait::kTimed;
     case SYS_nanosleep:
       return Wait::kTimed;
-    case SYS_poll:
+    case arch::kPoll:
       return Endless(argument[2]) ? Wait::kRepeatable : Wait::kTimed;
-    case SYS_epoll_wait:
+    case arch::kEpollWait:
       return Endless(argument[3]) ? Wait::kRepeatable : Wait::kTimedLost;
     case SYS_epoll_pwait:
       if (argument[4] != 0) return Wait::kUnknown;
@@ -63,8 +63,10 @@ Wait Classify(const Syscall& call) {
   }
 }
 
-Syscall SyscallOf(const user_regs_struct& r) {
-  return {static_cast<std::int64_t>(r.orig_rax), {r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9}, r.rsp};
+Syscall SyscallOf(const arch::Registers& r) {
+  Syscall call{r.syscall(), {}, r.sp()};
+  for (std::size_t i = 0; i < call.arguments.size(); ++i) call.arguments[i] = r.syscall_argument(i);
+  return call;
 }
 
 bool ForbiddenCode::Contains(std::uint64_t address) const {
@@ -102,30 +104,30 @@ bool MayInterrupt(const SafePointRules& rules, std::uint64_t instruction_pointer
   return code != nullptr && code->executable && !rules.forbidden.Contains(instruction_pointer);
 }
 
-Verdict JudgePlace(const SafePointRules& rules, const user_regs_struct& registers, bool in_sequence,
-                   user_regs_struct& resume) {
+Verdict JudgePlace(const SafePointRules& rules, const arch::Registers& registers, bool in_sequence,
+                   arch::Registers& resume) {
   resume = registers;
   const Syscall call = SyscallOf(registers);
   if (call.number < 0) {
-    if (!MayInterrupt(rules, registers.rip)) return Verdict::kForbiddenCode;
+    if (!MayInterrupt(rules, registers.ip())) return Verdict::kForbiddenCode;
     return in_sequence ? Verdict::kInSequence : Verdict::kSelfReturn;
   }
   // A call that is over says nothing: allocators read files, too, under their locks, but never wait there.
   if (!process::WasInterrupted(registers)) return Verdict::kUnknownWait;
   process::RestartInterruptedCall(resume);
   const Wait wait = Classify(call);
-  if (wait == Wait::kUnknown || rules.never_waits_safely.Contains(registers.rip)) {
+  if (wait == Wait::kUnknown || rules.never_waits_safely.Contains(registers.ip())) {
     return Verdict::kUnknownWait;
   }
-  const bool kernel_knows_time_left = static_cast<std::int64_t>(registers.rax) == process::kRestartBlock;
+  const bool kernel_knows_time_left = registers.result() == process::kRestartBlock;
   return kernel_knows_time_left && wait == Wait::kTimed ? Verdict::kTimedWait : Verdict::kSelfReturn;
 }
 
 Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules& rules, pid_t pid,
-                      const user_regs_struct& registers, user_regs_struct& resume) {
+                      const arch::Registers& registers, arch::Registers& resume) {
   bool in_sequence = false;
   if (SyscallOf(registers).number < 0) {
-    ASSIGN_OR_RETURN(in_sequence, thread.InRestartableSequence(registers.rip));
+    ASSIGN_OR_RETURN(in_sequence, thread.InRestartableSequence(registers.ip()));
   }
   const Verdict place = JudgePlace(rules, registers, in_sequence, resume);
   if (!MayBorrow(place)) return place;
@@ -133,11 +135,11 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
   const process::ProcessMemory memory(pid);
   std::array<std::uint64_t, kDescriptorBytes / 8> descriptor{};
   // A thread without one has no stack that we would know.
-  (void)memory.Read({registers.fs_base}, std::as_writable_bytes(std::span(descriptor)));
-  const auto stack = OwnStack(rules.maps, StackOfDescriptor(registers.fs_base, descriptor), registers.rsp,
-                              thread.tid() == pid);
+  (void)memory.Read({registers.thread_pointer()}, std::as_writable_bytes(std::span(descriptor)));
+  const auto stack = OwnStack(rules.maps, StackOfDescriptor(registers.thread_pointer(), descriptor),
+                              registers.sp(), thread.tid() == pid);
   if (!stack) return Verdict::kForeignStack;
-  ASSIGN_OR_RETURN(const Verdict on_stack, JudgeStack(rules, memory, *stack, registers.rsp));
+  ASSIGN_OR_RETURN(const Verdict on_stack, JudgeStack(rules, memory, *stack, registers.sp()));
   return MayBorrow(on_stack) ? place : on_stack;
 }
 

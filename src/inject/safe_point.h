@@ -6,12 +6,11 @@
 // and when it is on its own stack, with room below and no signal handler over such code (own_stack.h).
 #pragma once
 
-#include <sys/user.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "arch/registers.h"
 #include "process/maps.h"
 #include "process/memory.h"
 #include "process/traced_thread.h"
@@ -34,7 +33,7 @@ struct Syscall {
 
 Wait Classify(const Syscall& call);
 
-Syscall SyscallOf(const user_regs_struct& registers);
+Syscall SyscallOf(const arch::Registers& registers);
 
 // Code that must not be interrupted for a call: the C library, the loader, other allocators.
 class ForbiddenCode {
@@ -85,11 +84,11 @@ bool MayInterrupt(const SafePointRules& rules, std::uint64_t instruction_pointer
 
 // Judges the place where a thread stopped, without regard to its stack. `resume` becomes what the thread
 // should continue with.
-Verdict JudgePlace(const SafePointRules& rules, const user_regs_struct& registers, bool in_sequence,
-                   user_regs_struct& resume);
+Verdict JudgePlace(const SafePointRules& rules, const arch::Registers& registers, bool in_sequence,
+                   arch::Registers& resume);
 
 // Judges a stopped thread by its place and its stack.
 Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules& rules, pid_t pid,
-                      const user_regs_struct& registers, user_regs_struct& resume);
+                      const arch::Registers& registers, arch::Registers& resume);
 
 }  // namespace probing::inject

@@ -30,22 +30,22 @@ SafePointRules SomeRules() {
   return rules;
 }
 
-user_regs_struct Running(std::uint64_t rip) {
-  user_regs_struct registers{};
-  registers.rip = rip;
-  registers.orig_rax = static_cast<std::uint64_t>(-1);
+arch::Registers Running(std::uint64_t ip) {
+  arch::Registers registers;
+  registers.set_ip(ip);
+  registers.set_syscall(-1);
   return registers;
 }
 
-user_regs_struct Waiting(std::int64_t call, std::int64_t result, std::uint64_t rip = kLibc + 0x100) {
-  user_regs_struct registers = Running(rip);
-  registers.orig_rax = static_cast<std::uint64_t>(call);
-  registers.rax = static_cast<std::uint64_t>(result);
+arch::Registers Waiting(std::int64_t call, std::int64_t result, std::uint64_t ip = kLibc + 0x100) {
+  arch::Registers registers = Running(ip);
+  registers.set_syscall(call);
+  registers.set_result(result);
   return registers;
 }
 
-Verdict Judged(const user_regs_struct& registers, bool in_sequence = false) {
-  user_regs_struct resume{};
+Verdict Judged(const arch::Registers& registers, bool in_sequence = false) {
+  arch::Registers resume;
   return JudgePlace(SomeRules(), registers, in_sequence, resume);
 }
 
@@ -55,8 +55,8 @@ TEST(JudgePlaceTest, CodeOfTheProgramAndOfAJitMayBeInterrupted) {
 }
 
 TEST(JudgePlaceTest, TheCLibraryTheLoaderAllocatorsAndTheVdsoMayNot) {
-  for (const std::uint64_t rip : {kLibc, kLibc + 0xfff, kLoader, kAllocator + 5, kVdso + 5}) {
-    EXPECT_EQ(Judged(Running(rip)), Verdict::kForbiddenCode) << rip;
+  for (const std::uint64_t ip : {kLibc, kLibc + 0xfff, kLoader, kAllocator + 5, kVdso + 5}) {
+    EXPECT_EQ(Judged(Running(ip)), Verdict::kForbiddenCode) << ip;
   }
 }
 
@@ -70,11 +70,11 @@ TEST(JudgePlaceTest, ARestartableSequenceIsLeftAlone) {
 }
 
 TEST(JudgePlaceTest, AWaitThatMayBeRepeatedIsASafePoint) {
-  const user_regs_struct registers = Waiting(SYS_read, kRestartSys);
-  user_regs_struct resume{};
+  const arch::Registers registers = Waiting(SYS_read, kRestartSys);
+  arch::Registers resume;
   EXPECT_EQ(JudgePlace(SomeRules(), registers, false, resume), Verdict::kSelfReturn);
-  EXPECT_EQ(resume.rip, registers.rip - 2);
-  EXPECT_EQ(resume.rax, static_cast<std::uint64_t>(SYS_read));
+  EXPECT_EQ(resume.ip(), registers.ip() - arch::kSyscallInstruction.size());
+  EXPECT_EQ(resume.next_syscall(), SYS_read);
 }
 
 TEST(JudgePlaceTest, ACallThatIsOverIsNot) {
@@ -83,24 +83,25 @@ TEST(JudgePlaceTest, ACallThatIsOverIsNot) {
 }
 
 TEST(JudgePlaceTest, AnAllocatorOrTheLoaderThatWaitsIsNot) {
-  for (const std::uint64_t rip : {kAllocator, kLoader}) {
-    EXPECT_EQ(Judged(Waiting(SYS_read, kRestartSys, rip)), Verdict::kUnknownWait) << rip;
-    EXPECT_EQ(Judged(Waiting(SYS_nanosleep, kRestartBlock, rip)), Verdict::kUnknownWait) << rip;
+  for (const std::uint64_t ip : {kAllocator, kLoader}) {
+    EXPECT_EQ(Judged(Waiting(SYS_read, kRestartSys, ip)), Verdict::kUnknownWait) << ip;
+    EXPECT_EQ(Judged(Waiting(SYS_nanosleep, kRestartBlock, ip)), Verdict::kUnknownWait) << ip;
   }
 }
 
 TEST(JudgePlaceTest, UnknownCallsAreNot) {
-  for (const long call : {SYS_mmap, SYS_brk, SYS_io_uring_enter, SYS_pause, SYS_rt_sigsuspend}) {
+  for (const std::int64_t call : std::initializer_list<std::int64_t>{SYS_mmap, SYS_brk, SYS_io_uring_enter,
+                                                                     arch::kPause, SYS_rt_sigsuspend}) {
     EXPECT_EQ(Judged(Waiting(call, kRestartNoHandler)), Verdict::kUnknownWait) << call;
   }
 }
 
 TEST(JudgePlaceTest, ALockOfTheCLibraryIsNot) {
-  user_regs_struct registers = Waiting(SYS_futex, kRestartSys);
-  registers.rsi = FUTEX_WAIT | FUTEX_PRIVATE_FLAG;
-  registers.rdx = 2;
+  arch::Registers registers = Waiting(SYS_futex, kRestartSys);
+  registers.set_syscall_argument(1, FUTEX_WAIT | FUTEX_PRIVATE_FLAG);
+  registers.set_syscall_argument(2, 2);
   EXPECT_EQ(Judged(registers), Verdict::kUnknownWait);
-  registers.rdx = 0;  // a condition variable
+  registers.set_syscall_argument(2, 0);  // a condition variable
   EXPECT_EQ(Judged(registers), Verdict::kSelfReturn);
 }
 

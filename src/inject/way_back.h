@@ -1,26 +1,18 @@
-// The way back of a borrowed thread: a signal frame on its own stack.
+// The way back of a borrowed thread: a signal frame on its own stack (arch/signal_frame.h).
 //
 // A function that we make the thread call returns to the C library's signal trampoline, which
 // asks the kernel (rt_sigreturn) to restore everything from this frame: general and vector
-// registers, flags, signal mask. So nobody has to be there when the call ends, and the injector
-// may be dead by then.
-//
-//   stack pointer of the thread ─▶ ┌────────────────┐ high addresses
-//                                  │ red zone, 128  │  belongs to the interrupted function
-//                                  │ vector state   │  XSAVE area + the kernel's end mark
-//                                  │ data           │  what the call needs: Add()
-//                                  │ signal frame   │
-//          stack_pointer() ─▶      │ return address │  the trampoline
-//                                  └────────────────┘ the callee's stack grows from here
+// registers, flags, signal mask. So the thread needs no injector when the call ends: it may be
+// dead by then.
 #pragma once
-
-#include <sys/user.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "arch/registers.h"
+#include "arch/signal_frame.h"
 #include "process/memory.h"
 
 namespace probing::inject {
@@ -28,8 +20,8 @@ namespace probing::inject {
 // What a thread must have back. `registers` are as it should continue, which for a thread in a
 // system call is not as it was found (see safe_point.h).
 struct SavedState {
-  user_regs_struct registers{};
-  std::vector<std::byte> extended;  // XSAVE area as ptrace gives it
+  arch::Registers registers;
+  std::vector<std::byte> vectors;  // vector registers as ptrace gives them
   std::uint64_t signal_mask = 0;
 };
 
@@ -41,18 +33,14 @@ class WayBack {
   process::RemoteAddress Add(std::span<const std::byte> data);
 
   // What the stack pointer must be at the first instruction of the called function.
-  std::uint64_t stack_pointer() const { return base_; }
+  std::uint64_t stack_pointer() const { return frame_.start; }
 
   // To be written at stack_pointer().
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const { return frame_.bytes; }
 
  private:
-  template <typename T>
-  void Put(std::uint64_t address, const T& value);
-
-  std::uint64_t base_;
+  arch::SignalFrame frame_;
   std::uint64_t next_data_;
-  std::vector<std::byte> bytes_;
 };
 
 }  // namespace probing::inject

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "arch/routines.h"
 #include "base/clock.h"
 #include "base/quiescence.h"
 #include "base/thread.h"
@@ -25,33 +26,6 @@
 #include "pyapi/hooks.h"
 #include "pyapi/native.h"
 #include "pyapi/recorder.h"
-
-// The probe thread's first and last instructions. When probing_control_main returns a handle,
-// the library is to be unmapped, which no code inside of it could survive: so the thread jumps
-// to dlclose, whose return leads straight into the C library.
-asm(R"(
-  .text
-  .globl probing_thread_entry
-  .hidden probing_thread_entry
-  .type probing_thread_entry, @function
-probing_thread_entry:
-  .cfi_startproc
-  sub $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call probing_control_main
-  add $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  test %rax, %rax
-  jz 1f
-  mov %rax, %rdi
-  jmp *dlclose@GOTPCREL(%rip)
-1:
-  ret
-  .cfi_endproc
-  .size probing_thread_entry, . - probing_thread_entry
-)");
-
-extern "C" void* probing_thread_entry(void* argument);
 
 // What this library registers with the C library carries this handle, so that __cxa_finalize takes all of it
 // back: destructors and atfork handlers. The usual start-up files call that in dlclose; the release build has

@@ -10,8 +10,10 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "arch/native.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/stat_line.h"
 
 namespace probing::process {
 namespace {
@@ -50,27 +52,16 @@ std::optional<std::int64_t> LastRanNs(const std::string& folder) {
   return std::llround(milliseconds * 1e6);
 }
 
-// Field 39 of /proc/PID/task/TID/stat; what comes before the name's end may contain anything.
 std::optional<int> LastCpu(const std::string& folder) {
-  constexpr int kFieldsBetween = 36;  // from the state, field 3
+  constexpr int kProcessor = 39;
   const auto stat = ReadFile(folder + "stat");
-  if (!stat.ok()) return std::nullopt;
-  const std::size_t name_end = stat->rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  std::string_view rest = std::string_view(*stat).substr(name_end + 2);
-  for (int i = 0; i < kFieldsBetween; ++i) {
-    const std::size_t space = rest.find(' ');
-    if (space == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(space + 1);
-  }
-  int cpu = -1;
-  if (!TakeNumber(rest, 10, cpu) || cpu < 0 || cpu >= CPU_SETSIZE) return std::nullopt;
-  return cpu;
+  const auto cpu = stat.ok() ? StatLine(*stat).Field(kProcessor) : std::nullopt;
+  return cpu && *cpu < CPU_SETSIZE ? std::optional(static_cast<int>(*cpu)) : std::nullopt;
 }
 
 }  // namespace
 
-// "232 0x4 0x7f… (six arguments) rsp rip", "-1 rsp rip", or "running".
+// "232 0x4 0x7f… (six arguments, stack and instruction pointer)", "-1" with both pointers, or "running".
 Result<BlockedCall> ParseBlockedCall(std::string_view text) {
   BlockedCall call;
   if (!TakeNumber(text, 10, call.number)) return Runs();
@@ -112,16 +103,16 @@ bool SurvivesStop(pid_t pid, const BlockedCall& call, const std::string& proc_ro
     }
     case SYS_nanosleep:
     case SYS_clock_nanosleep:
-    case SYS_poll:
-    case SYS_ppoll:   // these three have the time left written
-    case SYS_select:  // back to the caller's variable
+    case arch::kPoll:
+    case SYS_ppoll:      // these three have the time left written
+    case arch::kSelect:  // back to the caller's variable
     case SYS_pselect6:
     case SYS_wait4:
     case SYS_waitid:
-    case SYS_pause:
+    case arch::kPause:
     case SYS_rt_sigsuspend:
       return true;
-    case SYS_epoll_wait:
+    case arch::kEpollWait:
     case SYS_epoll_pwait:
       return static_cast<std::int32_t>(argument[3]) < 0;
     case SYS_read:

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "arch/native.h"
 #include "process/core_memory.h"
 #include "process/core_notes.h"
 
@@ -37,10 +38,12 @@ Result<Elf64_Ehdr> ReadHeader(const RandomAccessFile& file) {
   if (!std::equal(header->e_ident, header->e_ident + SELFMAG, ELFMAG))
     return NoCore(file.path(), "it is no ELF file");
   if (header->e_type != ET_CORE) return NoCore(file.path(), "it is a program or a library");
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) {
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != arch::kElfMachine) {
     const char* name = header->e_machine == EM_AARCH64 ? " (arm64)" : "";
-    return Error{Code::kFailed,
-                 file.path() + " is the core of another architecture" + name + ": only x86-64 is read", ""};
+    return Error{
+        Code::kFailed,
+        file.path() + " is the core of another architecture" + name + ": only " + arch::kName + " is read",
+        ""};
   }
   if (header->e_phentsize != sizeof(Elf64_Phdr)) return NoCore(file.path(), "its headers have a wrong size");
   return *header;

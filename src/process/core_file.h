@@ -9,13 +9,13 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "arch/registers.h"
 #include "base/result.h"
 #include "process/maps.h"
 #include "process/memory.h"
@@ -31,9 +31,9 @@ struct CoreFile {
 
   std::unique_ptr<const Memory> memory;  // does not depend on this object
   Maps maps;
-  pid_t pid = 0;                                // in the namespace of whoever wrote the core
-  std::vector<pid_t> tids;                      // the main thread first
-  std::map<pid_t, user_regs_struct> registers;  // of each of them
+  pid_t pid = 0;                               // in the namespace of whoever wrote the core
+  std::vector<pid_t> tids;                     // the main thread first
+  std::map<pid_t, arch::Registers> registers;  // of each of them
   std::string command;
   std::string signal;         // "killed by SIGSEGV at address 0x10 (not mapped)"; "" when nobody knows
   bool is_truncated = false;  // the file ends before what its headers announce

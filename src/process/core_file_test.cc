@@ -77,7 +77,7 @@ class CoreFileTest : public testing::Test {
     std::memcpy(header.e_ident, ELFMAG, SELFMAG);
     header.e_ident[EI_CLASS] = ELFCLASS64;
     header.e_type = ET_CORE;
-    header.e_machine = EM_X86_64;
+    header.e_machine = arch::kElfMachine;
     header.e_phoff = sizeof(header);
     header.e_phentsize = sizeof(Elf64_Phdr);
     header.e_phnum = 3;

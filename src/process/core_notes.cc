@@ -148,8 +148,9 @@ void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
     if (header->n_type != NT_PRSTATUS) continue;
     if (const auto thread = Take<elf_prstatus>(rest)) {
       notes.tids.push_back(thread->pr_pid);
-      static_assert(sizeof(thread->pr_reg) == sizeof(user_regs_struct));
-      std::memcpy(&notes.registers[thread->pr_pid], &thread->pr_reg, sizeof(user_regs_struct));
+      const auto registers = notes.registers[thread->pr_pid].bytes();
+      static_assert(sizeof(thread->pr_reg) == sizeof(arch::Registers));
+      std::memcpy(registers.data(), &thread->pr_reg, registers.size());
     }
   }
 }

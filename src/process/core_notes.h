@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "arch/registers.h"
 
 namespace probing::process {
 
@@ -30,11 +31,11 @@ struct CoreNotes {
   };
 
   Signal signal;
-  pid_t pid = 0;                                // 0 when there is no NT_PRPSINFO
-  std::string command;                          // with arguments, cut by the kernel after 79 bytes
-  std::vector<pid_t> tids;                      // NT_PRSTATUS, as they come
-  std::map<pid_t, user_regs_struct> registers;  // of these threads
-  std::vector<File> files;                      // NT_FILE, as they come; start < end
+  pid_t pid = 0;                               // 0 when there is no NT_PRPSINFO
+  std::string command;                         // with arguments, cut by the kernel after 79 bytes
+  std::vector<pid_t> tids;                     // NT_PRSTATUS, as they come
+  std::map<pid_t, arch::Registers> registers;  // of these threads
+  std::vector<File> files;                     // NT_FILE, as they come; start < end
   std::uint64_t entry = 0;  // where the program starts (NT_AUXV): tells its file from the libraries
 };
 

@@ -12,8 +12,8 @@ Result<HeldThread> HeldThread::Hold(pid_t tid, const Deadline& deadline) {
   return HeldThread(std::move(thread));
 }
 
-Result<void> RepairInterruptedCall(const TracedThread& thread, user_regs_struct registers) {
-  if (!WasInterrupted(registers) || static_cast<std::int64_t>(registers.rax) != -EINTR) return {};
+Result<void> RepairInterruptedCall(const TracedThread& thread, arch::Registers registers) {
+  if (!WasInterrupted(registers) || registers.result() != -EINTR) return {};
   ASSIGN_OR_RETURN(const bool signal_comes, thread.HasDeliverableSignal());
   if (signal_comes) return {};
   RestartInterruptedCall(registers);

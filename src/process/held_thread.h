@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "arch/registers.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "process/traced_thread.h"
@@ -17,7 +18,7 @@ namespace probing::process {
 
 // Makes a system call again that reported EINTR for a mere stop (epoll_wait and others), unless a signal is
 // about to arrive that it should report. REQUIRES: the thread is stopped; `registers` are those it has.
-Result<void> RepairInterruptedCall(const TracedThread& thread, user_regs_struct registers);
+Result<void> RepairInterruptedCall(const TracedThread& thread, arch::Registers registers);
 
 class HeldThread {
  public:

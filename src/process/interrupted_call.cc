@@ -9,21 +9,17 @@ namespace {
 constexpr std::int64_t kRestartSys = -512;
 constexpr std::int64_t kRestartNoHandler = -514;
 
-constexpr std::uint64_t kSyscallInstructionBytes = 2;
-
 }  // namespace
 
-bool WasInterrupted(const user_regs_struct& registers) {
-  if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;
-  const auto result = static_cast<std::int64_t>(registers.rax);
+bool WasInterrupted(const arch::Registers& registers) {
+  if (registers.syscall() < 0) return false;
+  const std::int64_t result = registers.result();
   return (result <= kRestartSys && result >= kRestartNoHandler) || result == kRestartBlock ||
          result == -EINTR;
 }
 
-void RestartInterruptedCall(user_regs_struct& registers) {
-  if (!WasInterrupted(registers)) return;
-  registers.rip -= kSyscallInstructionBytes;
-  registers.rax = registers.orig_rax;
+void RestartInterruptedCall(arch::Registers& registers) {
+  if (WasInterrupted(registers)) registers.RepeatSyscall();
 }
 
 }  // namespace probing::process

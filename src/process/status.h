@@ -24,7 +24,7 @@ struct Status {
   int seccomp_filters = 0;
   bool exiting = false;  // on its way out, its memory may be gone already
   bool kernel_thread = false;
-  bool shadow_stack = false;      // x86 CET user shadow stack
+  bool shadow_stack = false;      // a user shadow stack (Intel CET)
   std::vector<pid_t> ns_pids;     // pid in each namespace, outermost first
   std::uint64_t start_ticks = 0;  // since boot; with the pid it names a process for ever
 

@@ -194,20 +194,24 @@ Result<void> TracedThread::Detach() {
   return Resume(PTRACE_DETACH, pending_signal_);
 }
 
-Result<user_regs_struct> TracedThread::ReadRegisters() const {
-  user_regs_struct registers{};
-  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGS, tid_, 0, ToData(&registers), "read registers"));
-  return registers;
+Result<arch::Registers> TracedThread::ReadRegisters() const {
+  arch::Registers registers;
+  iovec area{registers.bytes().data(), registers.bytes().size()};
+  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, ToData(&area), "read registers"));
+  if (area.iov_len == registers.bytes().size()) return registers;
+  return Error{Code::kFailed, "thread " + std::to_string(tid_) + " runs 32-bit code", ""};
 }
 
-Result<void> TracedThread::WriteRegisters(const user_regs_struct& registers) const {
-  return Ptrace(PTRACE_SETREGS, tid_, 0, ToData(const_cast<user_regs_struct*>(&registers)),
-                "write registers");
+Result<void> TracedThread::WriteRegisters(const arch::Registers& registers) const {
+  arch::Registers copy = registers;
+  iovec area{copy.bytes().data(), copy.bytes().size()};
+  return Ptrace(PTRACE_SETREGSET, tid_, NT_PRSTATUS, ToData(&area), "write registers");
 }
 
-Result<std::size_t> TracedThread::ReadExtendedState(std::span<std::byte> out) const {
+Result<std::size_t> TracedThread::ReadVectorState(std::span<std::byte> out) const {
   iovec area{out.data(), out.size()};
-  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, ToData(&area), "read vector registers"));
+  RETURN_IF_ERROR(
+      Ptrace(PTRACE_GETREGSET, tid_, arch::kVectorStateNote, ToData(&area), "read vector registers"));
   return area.iov_len;
 }
 

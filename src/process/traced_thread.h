@@ -10,13 +10,13 @@
 #pragma once
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "arch/registers.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -59,10 +59,10 @@ class TracedThread {
   Result<void> Detach();
 
   // REQUIRES for all below: the thread is stopped.
-  Result<user_regs_struct> ReadRegisters() const;
-  Result<void> WriteRegisters(const user_regs_struct& registers) const;
-  // The XSAVE area: x87, SSE, AVX, AVX-512… as the kernel keeps it.
-  Result<std::size_t> ReadExtendedState(std::span<std::byte> out) const;
+  Result<arch::Registers> ReadRegisters() const;
+  Result<void> WriteRegisters(const arch::Registers& registers) const;
+  // The vector registers as the kernel keeps them.
+  Result<std::size_t> ReadVectorState(std::span<std::byte> out) const;
   Result<std::uint64_t> ReadSignalMask() const;
   Result<void> WriteSignalMask(std::uint64_t mask) const;
 

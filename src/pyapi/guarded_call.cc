@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-namespace probing::pyapi {
+#include "arch/routines.h"
 
-#ifdef __x86_64__
+namespace probing::pyapi {
 
 namespace {
 
@@ -30,11 +30,8 @@ UnwindException* caught = nullptr;
 
 }  // namespace
 
+// What an unwinder asks at the frame of probing_call_guarded: stop here, and go on at probing_after_a_throw.
 extern "C" {
-
-__attribute__((visibility("hidden"))) int probing_call_guarded(void (*function)(void*), void* argument);
-__attribute__((visibility("hidden"))) void probing_after_a_throw();
-
 __attribute__((visibility("hidden"), used)) int probing_stop_unwinding(int /*version*/, int actions,
                                                                        std::uint64_t /*exception_class*/,
                                                                        UnwindException* exception,
@@ -47,41 +44,6 @@ __attribute__((visibility("hidden"), used)) int probing_stop_unwinding(int /*ver
   return kInstallContext;
 }
 }
-
-// 1 when the function returned. An unwinder finds the personality in the frame's description, stops here and
-// goes on at probing_after_a_throw with the stack as it is behind the call.
-asm(R"(
-  .text
-  .hidden probing_call_guarded
-  .globl probing_call_guarded
-  .type probing_call_guarded, @function
-probing_call_guarded:
-  .cfi_startproc
-  .cfi_personality 0x1b, probing_stop_unwinding
-  pushq %rbx
-  .cfi_adjust_cfa_offset 8
-  .cfi_rel_offset %rbx, 0
-  movq %rdi, %rax
-  movq %rsi, %rdi
-  callq *%rax
-  movl $1, %eax
-  popq %rbx
-  .cfi_adjust_cfa_offset -8
-  .cfi_restore %rbx
-  retq
-  .cfi_adjust_cfa_offset 8
-  .cfi_rel_offset %rbx, 0
-  .hidden probing_after_a_throw
-  .globl probing_after_a_throw
-probing_after_a_throw:
-  xorl %eax, %eax
-  popq %rbx
-  .cfi_adjust_cfa_offset -8
-  .cfi_restore %rbx
-  retq
-  .cfi_endproc
-  .size probing_call_guarded, .-probing_call_guarded
-)");
 
 bool PrepareGuardedCall(void* library) {
   void* found = dlsym(RTLD_DEFAULT, "_Unwind_SetIP");
@@ -97,12 +59,5 @@ bool GuardedCall(void (*function)(void*), void* argument) {
   caught = nullptr;
   return returned;
 }
-
-#else
-
-bool PrepareGuardedCall(void*) { return false; }
-bool GuardedCall(void (*)(void*), void*) { return false; }
-
-#endif
 
 }  // namespace probing::pyapi

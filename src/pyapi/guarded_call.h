@@ -2,7 +2,7 @@
 //
 // Our library has a C++ runtime of its own, so that a catch block of ours must not meet an exception of
 // theirs. The unwinder that throws is asked to stop at a frame of ours instead, by its own functions, which
-// are looked up in the process. x86-64 only; elsewhere it is not available.
+// are looked up in the process.
 #pragma once
 
 namespace probing::pyapi {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "arch/native.h"
 #include "base/clock.h"
 
 namespace probing::pyapi {
@@ -18,7 +19,7 @@ class StepClock {
   std::int64_t NowNs() const {
     if (ns_per_tick_ == 0) return MonotonicNs();
     return anchor_.ns +
-           static_cast<std::int64_t>(static_cast<double>(Ticks() - anchor_.ticks) * ns_per_tick_);
+           static_cast<std::int64_t>(static_cast<double>(arch::ReadTicks() - anchor_.ticks) * ns_per_tick_);
   }
 
   // A step ends: from here on is counted.
@@ -26,7 +27,7 @@ class StepClock {
     constexpr int kTries = 3;
     constexpr std::int64_t kTogetherNs = 2'000;
     for (int i = 0; i < kTries; ++i) {
-      const Moment now{MonotonicNs(), Ticks()};
+      const Moment now{MonotonicNs(), arch::ReadTicks()};
       if (MonotonicNs() - now.ns < kTogetherNs) return Anchor(now);
     }
     ns_per_tick_ = 0;  // put aside between two readings, again and again: the clock, for this step
@@ -57,18 +58,6 @@ class StepClock {
   static constexpr double kLeastNs = 10e6, kMostNs = 10e9;
   static constexpr double kTolerated = 1e-3;
   static constexpr int kMostFailures = 100;
-
-  static std::int64_t Ticks() {
-#if defined(__x86_64__)
-    return static_cast<std::int64_t>(__builtin_ia32_rdtsc());
-#elif defined(__aarch64__)
-    std::int64_t ticks;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
-    return ticks;
-#else
-    return MonotonicNs();
-#endif
-  }
 
   Moment anchor_, first_;
   double ns_per_tick_ = 0;  // 0: not known, or not to be relied on

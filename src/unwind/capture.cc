@@ -1,7 +1,6 @@
 #include "unwind/capture.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string>
 
@@ -15,29 +14,26 @@ namespace {
 
 using process::Memory;
 
-constexpr std::uint64_t kRedZoneBytes = 128;         // below rsp, used by functions that call nobody
 constexpr std::uint64_t kMaxStackBytes = 512 << 10;  // 0.1 ms; what is deeper is read afterwards
 
 Error Runs() { return {Code::kNotFound, "the thread runs", ""}; }
 
 // Up to the end of the mapping: what lies there is what the thread has on its stack.
 Result<void> CopyStack(const Memory& memory, const process::Maps& maps, Capture& capture) {
-  const std::uint64_t top = capture.registers.Get(kRsp);
+  const std::uint64_t top = capture.registers.Get(kStackPointer);
   const process::Mapping* mapping = maps.Find(top);
   if (mapping == nullptr) return Error{Code::kFailed, "the stack pointer points to no mapped memory", ""};
-  capture.stack_start = std::max(mapping->start, top - std::min(top, kRedZoneBytes));
+  capture.stack_start = std::max(mapping->start, top - std::min(top, arch::kRedZoneBytes));
   capture.stack.resize(std::min(mapping->end - capture.stack_start, kMaxStackBytes));
   return memory.Read({capture.stack_start}, capture.stack);
 }
 
 }  // namespace
 
-Registers FromKernel(const user_regs_struct& from) {
+Registers FromKernel(const arch::Registers& from) {
   Registers to;
-  const std::array<std::uint64_t, kRegisterCount> values = {
-      from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi, from.rbp, from.rsp, from.r8,
-      from.r9,  from.r10, from.r11, from.r12, from.r13, from.r14, from.r15, from.rip};
-  for (std::size_t i = 0; i < kRegisterCount; ++i) to.Set(i, values[i]);
+  const auto values = from.InDwarfOrder();
+  for (std::size_t i = 0; i < values.size(); ++i) to.Set(i, values[i]);
   return to;
 }
 
@@ -47,7 +43,7 @@ Result<Capture> CaptureResting(pid_t pid, pid_t tid, const Memory& memory, const
   if (!before) return Runs();  // a kernel that does not count
   ASSIGN_OR_RETURN(const process::BlockedCall call, process::ReadBlockedCall(pid, tid));
   Capture capture;
-  capture.registers.Set(kRsp, call.stack_pointer);
+  capture.registers.Set(kStackPointer, call.stack_pointer);
   capture.registers.Set(kReturnAddress, call.instruction_pointer);
   capture.loses_time_when_held = call.number >= 0 && !process::SurvivesStop(pid, call);
   RETURN_IF_ERROR(CopyStack(memory, maps, capture));
@@ -63,7 +59,7 @@ Result<Capture> CaptureHeld(pid_t tid, const Memory& memory, const process::Maps
   ASSIGN_OR_RETURN(auto thread, process::TracedThread::Seize(tid));
   RETURN_IF_ERROR(thread.Hold(deadline));
   const std::int64_t start_ns = MonotonicNs();
-  ASSIGN_OR_RETURN(const user_regs_struct registers, thread.ReadRegisters());
+  ASSIGN_OR_RETURN(const arch::Registers registers, thread.ReadRegisters());
   capture.registers = FromKernel(registers);
   const auto copied = CopyStack(memory, maps, capture);
   while_still();

@@ -1,16 +1,16 @@
 // What a thread's stack is unwound from: its registers and a copy of its stack, of one moment.
 //
-// A thread that sleeps or is stopped is left alone: /proc has its rsp and rip, and that it did not
-// run meanwhile is seen in its scheduler statistics. Only where more registers are needed, or where
+// A thread that sleeps or is stopped is left alone: /proc has its stack and instruction pointer, and that it
+// did not run meanwhile is seen in its scheduler statistics. Only where more registers are needed, or where
 // it runs, it is held by ptrace, for some tens of microseconds.
 #pragma once
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <functional>
 #include <vector>
 
+#include "arch/registers.h"
 #include "base/clock.h"
 #include "process/maps.h"
 #include "process/memory.h"
@@ -28,13 +28,13 @@ struct Capture {
 };
 
 // All of them, of a thread that does not run.
-Registers FromKernel(const user_regs_struct& registers);
+Registers FromKernel(const arch::Registers& registers);
 
 // Runs while the thread stands still, to read what must be of the same moment.
 using WhileStill = std::function<void()>;
 
-// kNotFound: it runs, or ran meanwhile, or the kernel does not tell. Registers but rsp and rip
-// are unknown.
+// kNotFound: it runs, or ran meanwhile, or the kernel does not tell. All
+// registers but the stack and the instruction pointer are unknown.
 Result<Capture> CaptureResting(pid_t pid, pid_t tid, const process::Memory& memory, const process::Maps& maps,
                                const WhileStill& while_still);
 

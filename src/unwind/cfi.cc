@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 
 namespace probing::unwind {
 namespace {
@@ -85,7 +85,7 @@ class Machine {
       case kNop:
         return {};
       case kSetLoc:
-        return Malformed("DW_CFA_set_loc");  // no compiler for x86-64 writes it
+        return Malformed("DW_CFA_set_loc");  // no compiler writes it today
       case kAdvanceLoc1:
         return Advance(reader.Take<std::uint8_t>(), pc);
       case kAdvanceLoc2:

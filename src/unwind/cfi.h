@@ -13,6 +13,10 @@
 #include "base/result.h"
 #include "unwind/registers.h"
 
+namespace probing {
+class ByteReader;
+}
+
 namespace probing::unwind {
 
 // How to get one register of the caller.
@@ -31,9 +35,9 @@ struct Rule {
   std::int32_t value = 0;  // of expressions: where it starts in Row::expressions, a length (uleb) first
 };
 
-// The rules at one instruction. The CFA, the "canonical frame address", is the caller's rsp.
+// The rules at one instruction. The CFA, the "canonical frame address", is the caller's stack pointer.
 struct Row {
-  std::uint8_t cfa_register = kRsp;
+  std::uint8_t cfa_register = kStackPointer;
   bool cfa_is_expression = false;
   bool is_signal_frame = false;  // the caller did not call: it was interrupted
   bool is_guessed = false;       // no table said so: what comes of it has to be checked
@@ -44,7 +48,6 @@ struct Row {
 
 // A pointer as .eh_frame and .eh_frame_hdr write them, `encoding` being one of DW_EH_PE_….
 // `address` is where the bytes are in the target, `data_base` what "datarel" is relative to.
-class ByteReader;
 Result<std::uint64_t> TakePointer(ByteReader& reader, std::uint8_t encoding, std::uint64_t address,
                                   std::uint64_t data_base);
 

@@ -11,6 +11,8 @@
 namespace probing::unwind {
 namespace {
 
+constexpr std::size_t kSaved = 3;  // a register that a function gives back as it found it
+
 std::vector<std::byte> Bytes(std::initializer_list<int> values) {
   std::vector<std::byte> bytes;
   for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
@@ -18,11 +20,11 @@ std::vector<std::byte> Bytes(std::initializer_list<int> values) {
 }
 
 // version 1, "zR", code alignment 1, data alignment -8, return address 16, pointers pcrel|sdata4,
-// then: CFA = rsp + 8, return address at CFA - 8.
+// then: CFA = stack pointer + 8, return address at CFA - 8.
 const std::vector<std::byte> kCie =
     Bytes({0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1});
 
-// A function of 0x40 bytes that pushes rbp after 1 byte and makes it the frame pointer after 4.
+// A function of 0x40 bytes that pushes the frame pointer after 1 byte and makes it the frame pointer after 4.
 std::vector<std::byte> MakeFde() {
   return Bytes({0,    0,    0,  0,    0xfc, 0x0f, 0,    0, 0x40, 0,    0, 0,
                 0,  // starts at 0x1000 + 4 + 0xffc = 0x2000
@@ -39,52 +41,53 @@ TEST(Cfi, RulesAreThoseOfTheInstructionAsked) {
 
   const auto at_entry = FindRow(*cie, *fde, 0x2000);
   ASSERT_TRUE(at_entry.ok());
-  EXPECT_EQ(at_entry->cfa_register, kRsp);
+  EXPECT_EQ(at_entry->cfa_register, kStackPointer);
   EXPECT_EQ(at_entry->cfa_offset, 8);
-  EXPECT_EQ(at_entry->registers[kRbp].kind, Rule::Kind::kUnspecified);
+  EXPECT_EQ(at_entry->registers[kFramePointer].kind, Rule::Kind::kUnspecified);
 
   const auto after_push = FindRow(*cie, *fde, 0x2001);
   EXPECT_EQ(after_push->cfa_offset, 16);
-  EXPECT_EQ(after_push->registers[kRbp].kind, Rule::Kind::kAtOffset);
-  EXPECT_EQ(after_push->registers[kRbp].value, -16);
+  EXPECT_EQ(after_push->registers[kFramePointer].kind, Rule::Kind::kAtOffset);
+  EXPECT_EQ(after_push->registers[kFramePointer].value, -16);
 
   const auto in_body = FindRow(*cie, *fde, 0x2010);
-  EXPECT_EQ(in_body->cfa_register, kRbp);
+  EXPECT_EQ(in_body->cfa_register, kFramePointer);
   EXPECT_EQ(in_body->cfa_offset, 16);
-  EXPECT_EQ(FindRow(*cie, *fde, 0x203f)->cfa_register, kRsp);
+  EXPECT_EQ(FindRow(*cie, *fde, 0x203f)->cfa_register, kStackPointer);
 }
 
 TEST(Cfi, AStepFollowsTheRules) {
   cpython::FakeMemory memory(4096);
   const std::uint64_t stack = cpython::FakeMemory::kBase + 512;
-  memory.Write({stack}, std::uint64_t{0xb00});         // rbp of the caller
+  memory.Write({stack}, std::uint64_t{0xb00});         // frame pointer of the caller
   memory.Write({stack + 8}, std::uint64_t{0x401234});  // return address
   Row row;
   row.cfa_offset = 16;
-  row.registers[kRbp] = {Rule::Kind::kAtOffset, -16};
+  row.registers[kFramePointer] = {Rule::Kind::kAtOffset, -16};
   row.registers[kReturnAddress] = {Rule::Kind::kAtOffset, -8};
   Registers registers;
-  registers.Set(kRsp, stack);
-  registers.Set(kRbx, 77);
+  registers.Set(kStackPointer, stack);
+  registers.Set(kSaved, 77);
   registers.Set(0, 5);
   const auto caller = StepByRules(row, registers, memory);
   ASSERT_TRUE(caller.ok());
-  EXPECT_EQ(caller->Get(kRsp), stack + 16);
-  EXPECT_EQ(caller->Get(kRbp), 0xb00U);
+  EXPECT_EQ(caller->Get(kStackPointer), stack + 16);
+  EXPECT_EQ(caller->Get(kFramePointer), 0xb00U);
   EXPECT_EQ(caller->Get(kReturnAddress), 0x401234U);
-  EXPECT_EQ(caller->Get(kRbx), 77U) << "callee-saved registers stay";
+  EXPECT_EQ(caller->Get(kSaved), 77U) << "callee-saved registers stay";
   EXPECT_FALSE(caller->Has(0)) << "others are lost";
 
-  row.cfa_register = kRbp;
-  EXPECT_EQ(StepByRules(row, registers, memory).error().code, Code::kNotFound) << "rbp is not known";
+  row.cfa_register = kFramePointer;
+  EXPECT_EQ(StepByRules(row, registers, memory).error().code, Code::kNotFound)
+      << "the frame pointer is not known";
 }
 
 TEST(Expression, OfAPltEntry) {
-  // breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus: rsp + 8, and 8 more after the push.
+  // breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus: stack pointer + 8, and 8 more after the push.
   const auto plt = Bytes({0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22});
   const cpython::FakeMemory memory(16);
   Registers registers;
-  registers.Set(kRsp, 0x1000);
+  registers.Set(kStackPointer, 0x1000);
   registers.Set(kReturnAddress, 0x4006);
   EXPECT_EQ(*Evaluate(plt, registers, memory, std::nullopt), 0x1008U);
   registers.Set(kReturnAddress, 0x400b);
@@ -136,7 +139,7 @@ TEST(Expression, NoiseIsAnErrorOrAValue) {
     std::vector<std::byte> bytes(random() % 40);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     Registers registers;
-    registers.Set(kRsp, cpython::FakeMemory::kBase + random() % 4096);
+    registers.Set(kStackPointer, cpython::FakeMemory::kBase + random() % 4096);
     (void)Evaluate(bytes, registers, memory, random());
   }
 }

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/byte_reader.h"
 #include "process/byte_memory.h"
-#include "unwind/byte_reader.h"
 #include "unwind/decompress.h"
 
 namespace probing::unwind {

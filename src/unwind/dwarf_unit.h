@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 #include "unwind/elf_file.h"
 
 namespace probing::unwind {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <limits>
 
+#include "base/byte_reader.h"
 #include "base/scoped_fd.h"
 #include "process/byte_memory.h"
-#include "unwind/byte_reader.h"
 #include "unwind/decompress.h"
 
 namespace probing::unwind {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 
 namespace probing::unwind {
 namespace {

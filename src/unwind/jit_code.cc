@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/byte_reader.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
 #include "base/text.h"
 #include "process/byte_memory.h"
-#include "unwind/byte_reader.h"
 
 namespace probing::unwind {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 #include "unwind/debug_files.h"
 
 namespace probing::unwind {

@@ -39,7 +39,7 @@ struct NativeFrame {
 enum class StackEnd : std::uint8_t {
   kComplete,         // it is the outermost frame
   kNoUnwindInfo,     // code nobody describes, and no frame pointers
-  kMissingRegister,  // the thread was not held, and rsp alone does not lead further
+  kMissingRegister,  // the thread was not held, and the stack pointer alone does not lead further
   kDamaged,          // the next step leads nowhere
   kTooDeep,
 };

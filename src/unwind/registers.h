@@ -1,17 +1,18 @@
-// The registers of one frame, numbered as DWARF does on x86-64.
+// The registers of one frame, numbered as DWARF does on this processor.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "arch/native.h"
+
 namespace probing::unwind {
 
-inline constexpr std::size_t kRbx = 3;
-inline constexpr std::size_t kRbp = 6;
-inline constexpr std::size_t kRsp = 7;
-inline constexpr std::size_t kReturnAddress = 16;  // DWARF's name for rip
-inline constexpr std::size_t kRegisterCount = 17;
+using arch::dwarf::kFramePointer;
+using arch::dwarf::kRegisterCount;
+using arch::dwarf::kReturnAddress;  // DWARF's name for the instruction pointer
+using arch::dwarf::kStackPointer;
 
 // A register whose value nobody knows stays unknown: guessing would show a wrong stack.
 class Registers {

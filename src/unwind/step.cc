@@ -1,6 +1,6 @@
 #include "unwind/step.h"
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 #include "unwind/expression.h"
 
 namespace probing::unwind {
@@ -27,23 +27,18 @@ Result<std::uint64_t> FindCfa(const Row& row, const Registers& registers, const 
   return registers.Get(row.cfa_register) + static_cast<std::uint64_t>(std::int64_t{row.cfa_offset});
 }
 
-// rbx, rbp, r12 to r15: what a function gives back as it found it.
-bool IsCalleeSaved(std::size_t number) {
-  return number == kRbx || number == kRbp || (number >= 12 && number <= 15);
-}
-
 }  // namespace
 
 Result<Registers> StepByRules(const Row& row, const Registers& registers, const Memory& memory) {
   ASSIGN_OR_RETURN(const std::uint64_t cfa, FindCfa(row, registers, memory));
   Registers caller;
-  caller.Set(kRsp, cfa);
+  caller.Set(kStackPointer, cfa);
   for (std::size_t i = 0; i < kRegisterCount; ++i) {
     const Rule& rule = row.registers[i];
     const std::uint64_t at = cfa + static_cast<std::uint64_t>(std::int64_t{rule.value});
     switch (rule.kind) {
       case Rule::Kind::kUnspecified:
-        if (IsCalleeSaved(i) && registers.Has(i)) caller.Set(i, registers.Get(i));
+        if (arch::dwarf::IsCalleeSaved(i) && registers.Has(i)) caller.Set(i, registers.Get(i));
         break;
       case Rule::Kind::kUndefined:
         caller.Forget(i);
@@ -80,22 +75,23 @@ Result<Registers> StepByRules(const Row& row, const Registers& registers, const 
 }
 
 Result<Registers> StepByFramePointer(const Registers& registers, const Memory& memory) {
-  if (!registers.Has(kRbp) || !registers.Has(kRsp)) return Unknown();
-  const std::uint64_t frame = registers.Get(kRbp);
-  if (frame < registers.Get(kRsp) || frame % 8 != 0) return Error{Code::kFailed, "no frame pointer", ""};
+  if (!registers.Has(kFramePointer) || !registers.Has(kStackPointer)) return Unknown();
+  const std::uint64_t frame = registers.Get(kFramePointer);
+  if (frame < registers.Get(kStackPointer) || frame % 8 != 0)
+    return Error{Code::kFailed, "no frame pointer", ""};
   ASSIGN_OR_RETURN(const std::uint64_t outer, ReadWord(memory, frame));
   ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, frame + 8));
   Registers caller;
-  caller.Set(kRbp, outer);
-  caller.Set(kRsp, frame + 16);
+  caller.Set(kFramePointer, outer);
+  caller.Set(kStackPointer, frame + 16);
   caller.Set(kReturnAddress, return_address);
   return caller;
 }
 
 Result<Registers> StepFromTopOfStack(const Registers& registers, const Memory& memory) {
-  ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, registers.Get(kRsp)));
+  ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, registers.Get(kStackPointer)));
   Registers caller = registers;
-  caller.Set(kRsp, registers.Get(kRsp) + 8);
+  caller.Set(kStackPointer, registers.Get(kStackPointer) + 8);
   caller.Set(kReturnAddress, return_address);
   return caller;
 }

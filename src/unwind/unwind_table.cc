@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "unwind/byte_reader.h"
+#include "base/byte_reader.h"
 
 namespace probing::unwind {
 namespace {

@@ -107,7 +107,7 @@ NativeStack Unwinder::WalkStack(const Capture& capture, const ReadOptions& optio
   stack.held_ns = capture.held_ns;
   while (true) {
     stack.frames.push_back(
-        {walk.pc(), walk.registers.Get(kRsp), FindFunction(walk.place()), walk.interrupted, {}});
+        {walk.pc(), walk.registers.Get(kStackPointer), FindFunction(walk.place()), walk.interrupted, {}});
     if (stack.frames.size() >= options.max_depth) {
       stack.end = StackEnd::kTooDeep;
       return stack;
@@ -119,7 +119,7 @@ NativeStack Unwinder::WalkStack(const Capture& capture, const ReadOptions& optio
 
 // kComplete: it was taken, or there is no caller.
 StackEnd Unwinder::TakeStep(Walk& walk) {
-  const std::uint64_t stack_pointer = walk.registers.Get(kRsp);
+  const std::uint64_t stack_pointer = walk.registers.Get(kStackPointer);
   const Row* row = FindRow(walk.place());
   const bool is_signal_frame = row != nullptr && row->is_signal_frame;
   const bool has_table = row != nullptr && !row->is_guessed;
@@ -133,7 +133,8 @@ StackEnd Unwinder::TakeStep(Walk& walk) {
   if (next.HasFrame()) {
     // Stacks grow downward, so every step leads up; that also makes the walk end. A signal handler
     // may have a stack of its own.
-    const bool leads_up = caller->Has(kRsp) && (caller->Get(kRsp) > stack_pointer || is_signal_frame);
+    const bool leads_up =
+        caller->Has(kStackPointer) && (caller->Get(kStackPointer) > stack_pointer || is_signal_frame);
     if (!leads_up) return StackEnd::kDamaged;
     if (!is_signal_frame && !modules_.FindCode(next.place())) {
       saw_unknown_code_ = true;

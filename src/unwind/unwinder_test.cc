@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <string>
 
+#include "arch/for_tests.h"
 #include "base/file.h"
 #include "unwind/demangle.h"
 
@@ -152,13 +154,10 @@ TEST(Unwinder, ASignalHandlerWithAStackOfItsOwnToo) {
 
 TEST(Unwinder, CodeThatNobodyDescribesEndsTheStackWithAMark) {
   const Child child([] {
-    // push %rax; jmp . : no table, no frame pointer, and no return address on top of the stack
-    auto* code = static_cast<unsigned char*>(
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    code[0] = 0x50;
-    code[1] = 0xeb;
-    code[2] = 0xfe;
-    asm volatile("xor %%ebp, %%ebp; xor %%eax, %%eax; call *%0" ::"D"(code));
+    // No table, no frame pointer, and no return address on top of the stack.
+    void* code = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memcpy(code, arch::kPushAndSpin.data(), arch::kPushAndSpin.size());
+    arch::CallWithoutFramePointer(code);
   });
   child.AwaitState('R');
   SleepUs(20'000);

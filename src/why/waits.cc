@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "arch/native.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "process/status.h"
@@ -62,11 +63,11 @@ void Investigation::ReadCall(Look& look) {
     case SYS_accept:
     case SYS_accept4:
       return WaitForDescriptor(look, fd, false, false);
-    case SYS_poll:
+    case arch::kPoll:
     case SYS_ppoll:
-    case SYS_select:
+    case arch::kSelect:
     case SYS_pselect6:
-    case SYS_epoll_wait:
+    case arch::kEpollWait:
     case SYS_epoll_pwait:
     case kEpollPwait2: {
       if (WaitForRanks(look)) return;
@@ -88,10 +89,10 @@ void Investigation::ReadCall(Look& look) {
         return WaitForFileLock(look, fd);
       }
       return;
-    case SYS_open:
+    case arch::kOpen:
     case SYS_openat:
       return WaitForOpen(look);
-    case SYS_pause:
+    case arch::kPause:
     case SYS_rt_sigsuspend:
     case SYS_rt_sigtimedwait:
       return end(End::kOutside, "waits for a signal");
@@ -105,13 +106,13 @@ std::vector<int> Investigation::PolledDescriptors(const Look& look) const {
   const auto& argument = look.call.arguments;
   const process::ProcessMemory memory(look.pid);
   std::vector<int> fds;
-  if (look.call.number == SYS_poll || look.call.number == SYS_ppoll) {
+  if (look.call.number == arch::kPoll || look.call.number == SYS_ppoll) {
     std::vector<pollfd> polled(std::min<std::size_t>(argument[1], kMaxPolled));
     if (!memory.Read({argument[0]}, std::as_writable_bytes(std::span(polled))).ok()) return fds;
     for (const pollfd& each : polled) {
       if (each.fd >= 0 && each.events != 0) fds.push_back(each.fd);
     }
-  } else if (look.call.number == SYS_select || look.call.number == SYS_pselect6) {
+  } else if (look.call.number == arch::kSelect || look.call.number == SYS_pselect6) {
     const std::size_t count = std::min<std::size_t>(argument[0], FD_SETSIZE);
     for (const std::uint64_t set : {argument[1], argument[2]}) {
       std::array<std::uint64_t, FD_SETSIZE / 64> bits{};
@@ -289,7 +290,7 @@ void Investigation::WaitForFileLock(Look& look, int fd) {
 
 // Opening a named pipe waits for someone to open its other end.
 void Investigation::WaitForOpen(Look& look) {
-  const std::uint64_t at = look.call.number == SYS_open ? look.call.arguments[0] : look.call.arguments[1];
+  const std::uint64_t at = look.call.number == arch::kOpen ? look.call.arguments[0] : look.call.arguments[1];
   const auto path = process::ProcessMemory(look.pid).ReadCString({at}, 4096);
   if (look.status.state == 'D' || !path.ok()) return;
   AddWait(look, AddEnd(End::kOutside, 0, "no process has opened the other end of " + *path),

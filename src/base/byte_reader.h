@@ -1,4 +1,5 @@
-// Reads the encodings of DWARF from a copy of bytes. Past the end everything is zero and ok() is false.
+// Reads values, among them the encodings of DWARF, from a copy of bytes. Past the end everything is zero and
+// ok() is false.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-namespace probing::unwind {
+namespace probing {
 
 class ByteReader {
  public:
@@ -82,4 +83,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace probing::unwind
+}  // namespace probing

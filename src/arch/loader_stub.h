@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 
-namespace probing::inject {
+#include "arch/loader_call_offsets.h"
+
+namespace probing::arch {
 
 // What the stub is given and what it answers. Lives in the last page of the library's memfd, which the
 // target maps behind the stub and the injector sees through its own descriptor.
@@ -38,4 +40,17 @@ inline constexpr std::size_t kMailboxBytes = 4096;
 
 std::span<const std::byte> LoaderStub();
 
-}  // namespace probing::inject
+static_assert(offsetof(LoaderCall, dlopen) == PROBING_CALL_DLOPEN);
+static_assert(offsetof(LoaderCall, dlerror) == PROBING_CALL_DLERROR);
+static_assert(offsetof(LoaderCall, munmap) == PROBING_CALL_MUNMAP);
+static_assert(offsetof(LoaderCall, flags) == PROBING_CALL_FLAGS);
+static_assert(offsetof(LoaderCall, stub_address) == PROBING_CALL_STUB_ADDRESS);
+static_assert(offsetof(LoaderCall, fd) == PROBING_CALL_FD);
+static_assert(offsetof(LoaderCall, handle) == PROBING_CALL_HANDLE);
+static_assert(offsetof(LoaderCall, done) == PROBING_CALL_DONE);
+static_assert(offsetof(LoaderCall, path) == PROBING_CALL_PATH);
+static_assert(offsetof(LoaderCall, name) == PROBING_CALL_NAME);
+static_assert(offsetof(LoaderCall, error) == PROBING_CALL_ERROR);
+static_assert(sizeof(LoaderCall) <= kMailboxBytes && kStubPageBytes + kMailboxBytes == 8192);
+
+}  // namespace probing::arch
