@@ -202,6 +202,42 @@ def test_what_a_probe_writes_is_missing_where_there_is_none(probing: Cli, target
     assert f"process {one.pid} has not loaded torch, and python.torch_steps is about PyTorch" in empty.stderr
 
 
+JAX = """
+import ctypes, os, sys, time
+ctypes.CDLL(sys.argv[1])
+import probing
+os.write(1, b'ready' + bytes([10]))
+for step in range(100000):
+    probing.step(step)
+    time.sleep(0.02)
+"""
+
+
+def test_of_a_jax_program_it_is_said_what_is_seen_and_its_steps_are_spans(
+    probing: Cli, tmp_path: Path
+) -> None:
+    library = tmp_path / "jaxlib/xla_extension.so"
+    library.parent.mkdir()
+    shutil.copy(libm(), library)
+    script = tmp_path / "train_jax.py"
+    script.write_text(JAX)
+    environment = harness.clean_environment(
+        PYTHONPATH=str(harness.ROOT / "python"), PROBING_LIBRARY=str(harness.BIN / "libprobing.so")
+    )
+    command = [sys.executable, str(script), str(library)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            empty = probing("-t", process.pid, "query", "SELECT * FROM python.torch_steps").expect(0)
+            assert f"process {process.pid} runs JAX" in empty.stderr and "probing.step(n)" in empty.stderr
+            sql = "SELECT step, duration_ms FROM python.spans WHERE name = 'step' ORDER BY step LIMIT 3"
+            seen = wait_until(lambda: (r := rows(probing, sql, process.pid))[2:] and r, 20, "three steps")
+            assert [row["step"] for row in seen] == [0, 1, 2]
+            assert all(15 < row["duration_ms"] < 5000 for row in seen)
+        finally:
+            process.kill()
+
+
 def test_variables_of_a_command_that_come_too_late_are_said(probing: Cli, target: StartTarget) -> None:
     one = target("sleep")
     probing("-t", one.pid, "inject").expect(0)

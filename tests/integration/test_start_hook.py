@@ -382,7 +382,8 @@ def first_line(launcher: str, interpreter: Path, script: Path) -> list[str]:
     page = (harness.ROOT / "docs/guides/launchers.md").read_text()
     (line,) = re.findall(rf"`PROBING=1 ({re.escape(launcher)} .*?)`", page)
     python = [str(interpreter)]
-    words = {"torchrun": [*python, "-m", "torch.distributed.run"], "python": python, "train.py": [str(script)]}
+    words = {"python": python, "train.py": [str(script)]}
+    words["torchrun"] = [*python, "-m", "torch.distributed.run"]
     return [each for word in shlex.split(line) for each in words.get(word, [word])]
 
 
