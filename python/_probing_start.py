@@ -209,13 +209,13 @@ class TorchImport(object):
         if name != "torch":
             return None
         # The list is being walked through: what is answered here ends that.
-        sys.meta_path.remove(self)
-        load_probe()
         try:
+            sys.meta_path.remove(self)
+            load_probe()
             from importlib import util
 
             return util.find_spec(name)
-        except (ImportError, ValueError):
+        except Exception:  # another thread has come here, too, or there is no torch
             return None
 
 
