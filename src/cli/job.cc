@@ -75,25 +75,36 @@ Result<std::optional<FoundRank>> FindElsewhere(std::int64_t rank) {
     has_peers = has_peers || (setting.value("name", "") == "probing.cluster.peers" &&
                               setting.value("value", "none") != "none");
   if (!has_peers) return std::optional<FoundRank>();
+  // Two hosts may call themselves the same: each that may have it is asked itself.
   Question question;
   question.format = "json";
   question.sql =
-      "SELECT t.pid, t.host, t.job, n.node FROM global.probing.targets AS t JOIN cluster.nodes AS n ON "
-      "n.host = t.host"
-      " WHERE t.job_role = 'rank' AND t.state <> 'ended' AND n.found_by <> 'itself' AND t.rank = " +
-      std::to_string(rank);
+      "SELECT DISTINCT node FROM cluster.nodes WHERE found_by <> 'itself' AND state = 'up' AND host IN "
+      "(SELECT host"
+      " FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended' AND rank = " +
+      std::to_string(rank) + ")";
   ASSIGN_OR_RETURN(const std::string answer, Query(question));
-  const Json rows = Json::parse(answer, nullptr, false);
-  if (!rows.is_array() || rows.empty()) return std::optional<FoundRank>();
+  const Json nodes = Json::parse(answer, nullptr, false);
+  std::optional<FoundRank> found;
   std::string names;
-  for (const Json& row : rows)
-    names += (names.empty() ? "" : ", ") + row.value("node", "") + "/" + std::to_string(row.value("pid", 0)) +
-             " (job " + row.value("job", "") + ")";
-  if (rows.size() > 1)
-    return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
-                 "name one: " + names};
-  ASSIGN_OR_RETURN(wire::Address address, wire::ParseAddress(rows[0].value("node", "")));
-  return std::optional<FoundRank>({rows[0].value("pid", 0), Endpoint{std::move(address), ""}});
+  for (const Json& row : nodes.is_array() ? nodes : Json::array()) {
+    ASSIGN_OR_RETURN(wire::Address address, wire::ParseAddress(row.value("node", "")));
+    UseDaemonAt(Endpoint{address, ""});
+    ASSIGN_OR_RETURN(const Json there, GetFromDaemon(std::string(wire::kTargetsRoute)));
+    for (const Json& target : there.value("targets", Json::array())) {
+      const process::JobIdentity identity = IdentityIn(target);
+      const bool is_it = identity.role == process::JobRole::kRank && identity.rank == rank;
+      if (!is_it || target.value("state", "") != "live") continue;
+      names += (found ? ", " : "") + address.ToText() + "/" + std::to_string(target.value("pid", 0)) +
+               " (job " + identity.job + ")";
+      if (found) {
+        return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
+                     "name one: " + names};
+      }
+      found = FoundRank{target.value("pid", 0), Endpoint{address, ""}};
+    }
+  }
+  return found;
 }
 
 struct Child {

@@ -299,8 +299,9 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
     PrepareForHost(request, hosts_.members().instance(), content);
   if (!ShowsLocals(request) && LowerCase(prepared->sql).find("locals") != std::string::npos)
     answer.warnings.emplace_back("the column locals is NULL: local variables take the right to eval");
-  // What is asked for another host, it says itself.
-  if (!request.body.contains("directory") && prepared->format.format != query::Format::kFrame) {
+  // Another host that asks says it itself, and a diagnosis says once what it could see.
+  const bool is_for_people = !request.peer.empty() && prepared->format.format != query::Format::kFrame;
+  if (is_for_people && !request.body.contains("directory")) {
     const Unseen::Report unseen =
         co_await unseen_.Explain({prepared->sql, target, JobOf(request), answer.rows});
     answer.warnings.insert(answer.warnings.end(), unseen.warnings.begin(), unseen.warnings.end());

@@ -349,8 +349,8 @@ def roles_in_job(rank):
 
 
 def place_in_job():
-    """(rank, world size, roles) as torch.distributed has them, roles being "dp=0,tp=1"; None while the job has
-    not set it up. Nothing is imported, and no other rank is asked."""
+    """(rank, world size, roles) as torch.distributed has them, roles being "dp=0,tp=1"; None while the job
+    has not set it up. Nothing is imported, and no other rank is asked."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed is not None and distributed.is_available() and distributed.is_initialized():

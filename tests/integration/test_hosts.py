@@ -54,6 +54,15 @@ def test_a_table_without_global_is_about_one_host(cluster: list[Host]) -> None:
     assert "answered" not in cluster[1]("query", "SELECT count(*) FROM python.torch_steps").expect(0).stderr
 
 
+def test_a_rank_of_another_host_is_a_target(cluster: list[Host]) -> None:
+    last = ALL_RANKS[-1]
+    sql = "SELECT DISTINCT rank FROM python.torch_steps"
+    answer = cluster[0]("-t", f"rank:{last}", "query", "-f", "json", sql).expect(0)
+    assert json.loads(answer.stdout) == [{"rank": last}]
+    nowhere = cluster[0]("-t", "rank:123456", "query", sql).expect(4)
+    assert "there is no rank 123456" in nowhere.stderr
+
+
 def test_only_the_number_of_rows(cluster: list[Host]) -> None:
     assert cluster[0].rows("SELECT count(*) AS n FROM global.python.torch_steps") == [{"n": ALL_ROWS}]
 

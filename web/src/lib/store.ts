@@ -17,12 +17,12 @@ export async function storeName(signal: AbortSignal): Promise<string | null> {
 const recent = `timestamp > now() - ${RECENT_S} AND isNotNull(rank)`;
 
 export const STORE_QUERIES = {
-  steps: `SELECT host, pid, rank, any(job) AS job, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait,
+  steps: `SELECT host, pid, rank, max(job) AS job, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait,
       count() AS steps FROM python.torch_steps WHERE ${recent} GROUP BY host, pid, rank`,
-  waits: `SELECT host, pid, rank, any(job) AS job, sum(duration_ms) / 1e3 AS waited FROM python.collectives
+  waits: `SELECT host, pid, rank, max(job) AS job, sum(duration_ms) / 1e3 AS waited FROM python.collectives
     WHERE ${recent} GROUP BY host, pid, rank`,
-  cpu: `SELECT host, pid, rank, any(job) AS job, avg(cpu_percent) AS cpu FROM system.cpu WHERE ${recent} GROUP BY host, pid, rank`,
-  memory: `SELECT host, pid, rank, any(job) AS job, max(rss) AS rss FROM system.memory WHERE ${recent} GROUP BY host, pid, rank`,
+  cpu: `SELECT host, pid, rank, max(job) AS job, avg(cpu_percent) AS cpu FROM system.cpu WHERE ${recent} GROUP BY host, pid, rank`,
+  memory: `SELECT host, pid, rank, max(job) AS job, max(rss) AS rss FROM system.memory WHERE ${recent} GROUP BY host, pid, rank`,
   heat: `SELECT job, rank, step, duration FROM python.torch_steps
     WHERE timestamp > now() - ${STEPS_S} AND isNotNull(rank) ORDER BY step DESC LIMIT 50000`,
 };
