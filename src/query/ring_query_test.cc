@@ -196,7 +196,7 @@ TEST(RingQuery, TablesOfJobsComeAndGo) {
   EXPECT_EQ(both.problem, "");
   EXPECT_EQ(both.text, "a,b,pid\r\n1.0,,7\r\n2.5,x,8\r\n");
   EXPECT_EQ(Query("SELECT columns FROM probing.tables WHERE table_name = 'python.mine'", {two.target()}).text,
-            "columns\r\n7\r\n");
+            "columns\r\n8\r\n");
   EXPECT_NE(Query("SELECT * FROM python.mine", {}).problem.find("does not exist"), std::string::npos);
 }
 
