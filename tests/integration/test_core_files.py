@@ -177,7 +177,7 @@ def test_a_core_takes_the_place_of_the_target(probing: harness.Cli) -> None:
 
 
 def names(thread: dict[str, Any]) -> list[str]:
-    return [f"{frame['kind']}:{frame['func']}" for frame in thread["frames"]]
+    return [f"{frame['frame_type'].lower()}:{frame['func']}" for frame in thread["frames"]]
 
 
 def test_a_core_has_native_frames_where_the_live_process_had_them(
