@@ -28,7 +28,11 @@ Result<void> Evaluator::Start(Work work) {
                  "wait for it, or interrupt it"};
   }
   api_ = FindPython();
-  if (api_ == nullptr) return Error{Code::kFailed, "there is no Python in this process", ""};
+  if (api_ == nullptr) {
+    return Error{Code::kFailed,
+                 "no Python in this process exports its functions, so no code can be run in it",
+                 "`probing backtrace` says whether there is one, and reads its stacks from outside"};
+  }
   if (!api_->Usable())
     return Error{Code::kFailed, "Python is starting up or shutting down in this process", ""};
   wants_hooks_.store(work.kind == Work::Kind::kHooks && !work.text.empty() && work.text != "none");

@@ -79,6 +79,12 @@ def test_an_interpreter_that_exports_nothing_is_read(
     assert harness.version_of(answer["python"])[: len(version)] == version
     assert frames(answer) == EXPECTED
     assert answer["threads"][0]["frames"][1]["locals"] == {"local": "[1, 'two']"}
+    # Code cannot be run in it, which is said by name.
+    probing("-t", started.pid, "inject").expect(0)
+    refused = probing("-t", started.pid, "eval", "1 + 1").expect(1)
+    assert "no Python in this process exports its functions" in refused.stderr
+    assert "backtrace" in refused.stderr
+    probing("-t", started.pid, "eject").expect(0)
 
 
 def test_a_version_that_nobody_knows_is_named_and_has_native_frames(
