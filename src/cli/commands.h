@@ -10,6 +10,7 @@ namespace probing::cli {
 Command InjectCommand();
 Command EjectCommand();
 Command RunCommand();
+Command PsCommand();
 Command ListCommand();
 Command BacktraceCommand();
 Command WhyCommand();

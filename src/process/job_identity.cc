@@ -132,16 +132,6 @@ void Understand(JobIdentity& identity, const Variable& variable, const std::stri
   if (variable.field == Field::kRank) identity.launcher = variable.launcher;
 }
 
-// Not by its name: `exec -a`, conda and ld.so call it differently.
-bool IsPython(pid_t pid, const std::string& proc_root) {
-  const std::string folder = proc_root + "/" + std::to_string(pid);
-  const Result<std::string> program = ReadLink(folder + "/exe");
-  if (program.ok() && BaseName(*program).starts_with("python")) return true;
-  const Result<std::string> maps = ReadFile(folder + "/maps");
-  return maps.ok() &&
-         (maps->find("/libpython3") != std::string::npos || maps->find("/python3") != std::string::npos);
-}
-
 // Open MPI and PMI name every job by a number; Ray counts those of a cluster.
 bool IsNumbered(std::string_view variable) {
   return variable == "PMIX_NAMESPACE" || variable == "PMI_JOBID" || variable == "RAY_JOB_ID";
@@ -172,7 +162,7 @@ JobIdentity ReadVariables(pid_t pid, const std::string& proc_root) {
   const Result<std::string> environment = ReadFile(folder + "/environ");
   if (!environment.ok()) return ParseJobIdentity("");
   JobIdentity identity = ParseJobIdentity(*environment);
-  if (identity.rank || proc_root != "/proc" || !IsPython(pid, proc_root)) return identity;
+  if (identity.rank || proc_root != "/proc" || !RunsPython(pid, proc_root)) return identity;
   const Result<Maps> maps = Maps::Read(pid, proc_root);
   const auto is_torch = [](const Mapping& mapping) { return BaseName(mapping.path).starts_with("libtorch"); };
   if (!maps.ok() || std::ranges::none_of(maps->all(), is_torch)) return identity;
@@ -186,7 +176,7 @@ pid_t FindRankAbove(pid_t pid, const JobIdentity& identity, const std::string& p
     const Result<Status> status = ReadStatus(pid, proc_root);
     if (!status.ok() || status->parent <= 1) return 0;
     pid = status->parent;
-    if (IsLauncher(pid, proc_root) || !IsPython(pid, proc_root)) continue;
+    if (IsLauncher(pid, proc_root) || !RunsPython(pid, proc_root)) continue;
     const JobIdentity parent = ReadVariables(pid, proc_root);
     if (parent.variables.empty() &&
         access((proc_root + "/" + std::to_string(pid) + "/environ").c_str(), R_OK) != 0)
@@ -215,6 +205,15 @@ bool IsOnOneHost(const JobIdentity& identity) {
 }
 
 }  // namespace
+
+bool RunsPython(pid_t pid, const std::string& proc_root) {
+  const std::string folder = proc_root + "/" + std::to_string(pid);
+  const Result<std::string> program = ReadLink(folder + "/exe");
+  if (program.ok() && BaseName(*program).starts_with("python")) return true;
+  const Result<std::string> maps = ReadFile(folder + "/maps");
+  return maps.ok() &&
+         (maps->find("/libpython3") != std::string::npos || maps->find("/python3") != std::string::npos);
+}
 
 const char* JobRoleName(JobRole role) {
   switch (role) {
@@ -330,7 +329,7 @@ std::vector<RankProcess> FindRanks(const std::string& proc_root) {
     if (!pid) continue;
     RankProcess found{static_cast<pid_t>(*pid), {}};
     found.identity = ReadJobIdentity(found.pid, proc_root);
-    if (found.identity.role == JobRole::kRank && IsPython(found.pid, proc_root))
+    if (found.identity.role == JobRole::kRank && RunsPython(found.pid, proc_root))
       ranks.push_back(std::move(found));
   }
   std::ranges::sort(ranks, [](const RankProcess& a, const RankProcess& b) {

@@ -45,6 +45,10 @@ struct JobIdentity {
   bool operator==(const JobIdentity&) const = default;
 };
 
+// Whether the program is a Python or has one in it. Not by its name: `exec -a`, conda and ld.so call it
+// differently. False for one that may not be read.
+bool RunsPython(pid_t pid, const std::string& proc_root = "/proc");
+
 // By the variables alone: `role` is kRank when there is a rank. `environment` is as in /proc:
 // NAME=value, each ended by a zero byte. The first launcher below that knows a value has the word:
 // torchrun's ranks are what they say, also when Slurm started torchrun.
