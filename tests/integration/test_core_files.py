@@ -126,6 +126,8 @@ def test_the_program_may_be_elsewhere_by_now(
 def test_a_folder_has_the_files_wherever_they_are_in_it(
     probing: harness.Cli, dumped: Callable[..., Any], tmp_path: Path, python: str, layout: str
 ) -> None:
+    if harness.is_unpacked(python):
+        pytest.skip("gcore leaves out stacks with the guard pages of its glibc, 2.42 and newer")
     truth, core = dumped("threads", python=python)
     folder = tmp_path / "files"
     folder.mkdir()

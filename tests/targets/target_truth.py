@@ -130,7 +130,7 @@ if kind == "paced":
 elif kind == "threads":
     threads()
 elif kind == "asyncio":
-    asyncio.get_event_loop_policy().new_event_loop().run_until_complete(tasks())
+    asyncio.new_event_loop().run_until_complete(tasks())
 elif kind == "sleeping":
     alternate(left_spin, 0.01)
 else:
