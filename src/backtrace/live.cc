@@ -55,8 +55,8 @@ std::string Release(process::HeldProcess& held) {
 // next time it is somewhere else.
 Result<cpython::Snapshot> ReadHeld(pid_t pid, cpython::Interpreter& interpreter, cpython::ReadOptions options,
                                    std::string& remarks) {
-  const std::int64_t greenlets_ms = std::exchange(
-      options.greenlets_ms, 0);  // all objects would be looked at while the program stands still
+  // All objects would be looked at while the program stands still.
+  const std::int64_t greenlets_ms = std::exchange(options.greenlets_ms, 0);
   process::Sleepers sleepers;
   for (int tries_left = kHolds;; --tries_left) {
     auto held = process::HeldProcess::Hold(pid, sleepers, Deadline::AfterMs(kHoldLimitMs));
