@@ -2,6 +2,7 @@
 #include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "inject/inject.h"
+#include "observe/gpu/gpus.h"
 
 namespace probing::cli {
 namespace {
@@ -26,9 +27,18 @@ std::string ToText(const std::vector<inject::Check>& checks) {
   return FormatRows(rows);
 }
 
+constexpr std::int64_t kGpuMs = 1000;  // a driver in trouble may never answer
+
+// Not having a GPU, or an older library, stops no attach: these checks always pass.
+void AddGpus(std::vector<inject::Check>& checks) {
+  for (const observe::GpuSupport& vendor : observe::ExamineGpus({}, kGpuMs))
+    checks.push_back({"GPUs of " + vendor.vendor, true, vendor.text, {}});
+}
+
 Result<int> Run(const Invocation& invocation) {
-  const std::vector<inject::Check> checks =
+  std::vector<inject::Check> checks =
       invocation.target ? inject::Examine(*invocation.target) : inject::ExamineHost();
+  if (!invocation.target) AddGpus(checks);
   Print(invocation.Has("--json") ? FormatJson(ToJson(checks)) : ToText(checks));
   for (const inject::Check& check : checks) {
     if (!check.passed) return static_cast<int>(check.error.code);

@@ -29,6 +29,7 @@
 #include "daemon/text_commands.h"
 #include "daemon/tokens.h"
 #include "history/worker.h"
+#include "observe/host/kernel_log_table.h"
 #include "observe/host/process_table.h"
 #include "observe/nccl/ras_tables.h"
 #include "observe/stacks/stack_tables.h"
@@ -217,6 +218,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--query-worker") == 0) {
     auto sources = probing::observe::StackSources();
     sources.push_back(probing::observe::MakeProcessSource());
+    sources.push_back(probing::observe::MakeKernelLogSource());
     for (auto& source : probing::observe::RasSources()) sources.push_back(std::move(source));
     return probing::query::RunWorker(std::move(sources));
   }

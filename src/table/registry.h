@@ -34,6 +34,7 @@ bool IsSeries(const Table& table);  // has a time for each row
 std::span<const Table> PythonTables();
 std::span<const Table> TorchTables();
 std::span<const Table> SystemTables();
+std::span<const Table> DeviceTables();
 std::span<const Table> NcclTables();
 std::span<const Table> OwnTables();
 std::span<const Table> Views();

@@ -106,21 +106,6 @@ constexpr std::array kThreads{
     Column{"involuntary_switches", kInt64, "", "times the CPU was taken away in this interval"},
 };
 
-constexpr std::array kGpu{
-    kTime,
-    Column{"device", kInt64, "", "number of the GPU"},
-    Column{"name", kString, "", "model of the GPU"},
-    Column{"uuid", kString, "", "name of this one GPU for ever"},
-    Column{"util_percent", kDouble, "%", "time in which a kernel ran"},
-    Column{"memory_util_percent", kDouble, "%", "time in which its memory was read or written"},
-    Column{"memory_used", kInt64, "bytes", "memory in use by everybody"},
-    Column{"memory_total", kInt64, "bytes", "memory of the GPU"},
-    Column{"process_memory", kInt64, "bytes", "memory in use by this process"},
-    Column{"temperature", kDouble, "°C", "temperature of the GPU"},
-    Column{"power", kDouble, "W", "power drawn"},
-    Column{"sm_clock", kInt64, "MHz", "clock of its processors"},
-};
-
 constexpr std::array kCrashEvents{
     kTime,
     Column{"reason", kString, "", "exit, exception, signal, oom or unknown"},
@@ -153,7 +138,6 @@ constexpr std::array kTables{
     Table{"system.sockets", Kind::kStored, Origin::kOutside,
           "TCP connections that carry something, over time", kSockets},
     Table{"system.threads", Kind::kStored, Origin::kOutside, "CPU time of each thread over time", kThreads},
-    Table{"system.gpu", Kind::kStored, Origin::kOutside, "GPUs over time", kGpu},
     Table{"crash.events", Kind::kStored, Origin::kOutside, "how targets ended", kCrashEvents},
     Table{"crash.stacks", Kind::kStored, Origin::kOutside, "the last stacks of targets that ended",
           kCrashStacks},

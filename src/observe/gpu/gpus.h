@@ -1,62 +1,29 @@
-// Gpus: the NVIDIA GPUs of this host, through the driver's own library (NVML) loaded when needed.
-//
-// Only probingd calls this, never a target. No library, no driver or no GPU: no rows and no error. A
-// device that fails, or a number that it does not have, is left out.
+// Gpus: the GPUs of this host, of all vendors.
 #pragma once
 
-#include <sys/types.h>
-
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "observe/gpu/nvml_abi.h"
+#include "observe/gpu/gpu_driver.h"
 
 namespace probing::observe {
 
-struct GpuProcess {
-  pid_t pid = 0;  // as the driver sees it: of the host
-  std::optional<std::int64_t> memory_bytes;
-};
-
-struct GpuLook {
-  int device = 0;
-  std::string name, uuid;
-  std::optional<double> util_percent, memory_util_percent;
-  std::optional<std::int64_t> memory_used, memory_total;  // bytes
-  std::optional<double> temperature;                      // °C
-  std::optional<double> power;                            // W
-  std::optional<std::int64_t> sm_clock;                   // MHz
-  std::vector<GpuProcess> processes;                      // those that compute
-};
-
-// Not thread-safe. A driver in trouble may block a call for seconds.
+// Not thread-safe. A driver in trouble may block a call for seconds, or for ever: see BackgroundSampler.
 class Gpus {
  public:
-  // Never null. `library` is for tests; by default PROBING_NVML, then libnvidia-ml.so.1.
-  static std::unique_ptr<Gpus> Load(std::string library = "");
-  ~Gpus();
-  Gpus(const Gpus&) = delete;
-  Gpus& operator=(const Gpus&) = delete;
+  // Never null. Drivers without a device are left out.
+  static std::unique_ptr<Gpus> Load(const GpuOptions& options = {});
 
-  bool available() const { return !devices_.empty(); }
-  std::vector<GpuLook> Look();
+  bool available() const { return !drivers_.empty(); }
+  std::vector<GpuLook> Look(GpuDepth depth);
 
  private:
-  struct Device {
-    int index;
-    nvml::Device handle;
-    std::string name, uuid;
-  };
-  Gpus() = default;
-  void FindDevices();
-  std::vector<GpuProcess> ProcessesOf(const Device& device);
-
-  void* library_ = nullptr;
-  bool initialized_ = false;
-  nvml::Functions functions_;
-  std::vector<Device> devices_;
+  std::vector<std::unique_ptr<GpuDriver>> drivers_;
 };
+
+// For `probing doctor`: of each vendor one sentence. Asks all drivers; `within_ms` bounds the wait for one
+// that hangs.
+struct GpuSupport {
+  std::string vendor;  // NVIDIA, AMD, Ascend
+  std::string text;
+};
+std::vector<GpuSupport> ExamineGpus(const GpuOptions& options, std::int64_t within_ms);
 
 }  // namespace probing::observe

@@ -1,20 +1,50 @@
 #include "observe/host/host_series.h"
 
 #include "base/clock.h"
+#include "observe/gpu/gpus.h"
 
 namespace probing::observe {
+namespace {
+
+// Health of GPUs and the counters of RDMA ports change slowly and cost more: each is looked at in one of so
+// many ticks.
+constexpr std::uint64_t kRareTicks = 5;
+
+constexpr std::int64_t kSilenceNs = 20'000'000'000;  // after which a driver is called silent
+
+auto OpenGpus(const GpuOptions& options) {
+  return [options]() -> BackgroundSampler<std::vector<GpuLook>>::Take {
+    std::shared_ptr<Gpus> gpus = Gpus::Load(options);  // with the copies of the function below
+    if (!gpus->available()) return {};
+    return [gpus, looks = std::uint64_t{0}]() mutable {
+      return gpus->Look(looks++ % kRareTicks == 0 ? GpuDepth::kHealth : GpuDepth::kUsage);
+    };
+  };
+}
+
+auto OpenRdma(const GpuOptions& options) {
+  return [options]() -> BackgroundSampler<std::vector<RdmaLook>>::Take {
+    auto watch = std::make_shared<RdmaWatch>(NameOf(options.sys_root, "PROBING_SYSFS", "/sys"));  // as above
+    if (!watch->available()) return {};
+    return [watch] { return watch->Look(); };
+  };
+}
+
+}  // namespace
 
 HostSeries::HostSeries(const HostSeriesOptions& options)
     : proc_root_(options.proc_root),
       budget_(FileBudget::HalfOfTheLimit()),
       host_(&budget_, options.proc_root),
-      gpus_(options.nvml_library) {}
+      gpus_(OpenGpus(options.gpu)),
+      rdma_(OpenRdma(options.gpu)) {}
 
 Result<void> HostSeries::Add(pid_t pid, ring::Arena& arena, const TargetSeriesOptions& options) {
   ASSIGN_OR_RETURN(auto watch, TargetWatch::Open(pid, &budget_, proc_root_));
   ASSIGN_OR_RETURN(auto series, TargetSeries::Create(arena, options));
+  ASSIGN_OR_RETURN(auto devices, DeviceSeries::Create(arena, options.rows));
   targets_.erase(pid);
-  targets_.emplace(pid, Target{std::move(watch), std::move(series), {}});
+  targets_.emplace(pid, Target{std::move(watch), std::move(series), std::move(devices), {}});
   return {};
 }
 
@@ -28,8 +58,6 @@ std::vector<pid_t> HostSeries::Tick() {
   last_tick_ns_ = now_ns;
   const HostLook host = host_.Look(interval_ns);
   networks_.BeginTick();
-  // Taken in the meantime: a driver that hangs must not hold up the rest.
-  const GpuSampler::Sample gpus = gpus_.TakeLast();
   for (auto it = targets_.begin(); it != targets_.end();) {
     Target& target = it->second;
     const auto look = target.watch->Look(interval_ns);
@@ -40,9 +68,10 @@ std::vector<pid_t> HostSeries::Tick() {
     }
     target.series.Write(WallNs(), interval_ns, host, *look);
     WriteConnections(target);
-    if (!gpus.looks.empty()) WriteGpus(target, gpus);
     ++it;
   }
+  WriteDevices();
+  ++ticks_;
   return ended;
 }
 
@@ -53,10 +82,23 @@ void HostSeries::WriteConnections(Target& target) {
   target.series.WriteConnections(WallNs(), target.connections.Look(SocketsOf(folder), *connections));
 }
 
-void HostSeries::WriteGpus(Target& target, const GpuSampler::Sample& sample) {
-  std::vector<pid_t> pids = target.watch->children();
-  pids.push_back(target.watch->pid());
-  target.series.WriteGpus(sample.time_ns, sample.looks, pids);
+// Looks were taken in the meantime: a driver that hangs must not hold up the rest.
+void HostSeries::WriteDevices() {
+  const std::int64_t silent_ns = gpus_.busy_ns();
+  const bool is_silent = silent_ns > kSilenceNs && MonotonicNs() - last_silence_ns_ > kSilenceNs / 2;
+  if (is_silent) last_silence_ns_ = MonotonicNs();
+  const auto gpus = gpus_.TakeLast();
+  const auto rdma = ticks_ % kRareTicks == 0 ? rdma_.TakeLast() : decltype(rdma_)::Sample();
+  const std::int64_t interval_ns = last_rdma_ns_ == 0 ? 0 : rdma.time_ns - last_rdma_ns_;
+  if (rdma.look) last_rdma_ns_ = rdma.time_ns;
+  for (auto& [pid, target] : targets_) {
+    if (is_silent) target.devices.WriteSilence(WallNs(), silent_ns);
+    if (rdma.look) target.devices.WriteRdma(rdma.time_ns, interval_ns, *rdma.look);
+    if (!gpus.look || gpus.look->empty()) continue;
+    std::vector<pid_t> pids = target.watch->children();
+    pids.push_back(pid);
+    target.devices.WriteGpus(gpus.time_ns, *gpus.look, pids);
+  }
 }
 
 }  // namespace probing::observe

@@ -14,14 +14,16 @@
 #include <string>
 #include <vector>
 
-#include "observe/gpu/gpu_sampler.h"
+#include "observe/gpu/background_sampler.h"
+#include "observe/gpu/gpu_driver.h"
+#include "observe/host/device_series.h"
 #include "observe/host/target_series.h"
 
 namespace probing::observe {
 
 struct HostSeriesOptions {
   std::string proc_root = "/proc";
-  std::string nvml_library;  // for tests; see Gpus::Load
+  GpuOptions gpu;  // for tests
 };
 
 class HostSeries {
@@ -40,16 +42,21 @@ class HostSeries {
   struct Target {
     std::unique_ptr<TargetWatch> watch;
     TargetSeries series;
+    DeviceSeries devices;
     ConnectionWatch connections;
   };
   void WriteConnections(Target& target);
-  void WriteGpus(Target& target, const GpuSampler::Sample& sample);
+  void WriteDevices();
 
   const std::string proc_root_;
   FileBudget budget_;
   HostWatch host_;
   NetworkSpaces networks_;
-  GpuSampler gpus_;
+  BackgroundSampler<std::vector<GpuLook>> gpus_;
+  BackgroundSampler<std::vector<RdmaLook>> rdma_;
+  std::int64_t last_rdma_ns_ = 0;     // wall time of the look before
+  std::int64_t last_silence_ns_ = 0;  // when a silent driver was written down last
+  std::uint64_t ticks_ = 0;
   std::map<pid_t, Target> targets_;
   std::int64_t last_tick_ns_ = 0;
 };

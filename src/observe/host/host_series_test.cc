@@ -19,6 +19,14 @@
 namespace probing::observe {
 namespace {
 
+HostSeriesOptions WithoutDevices() {
+  return {.gpu = {.nvml_library = "/nonexistent",
+                  .amdsmi_library = "/nonexistent",
+                  .dcmi_library = "/nonexistent",
+                  .npu_smi = "/nonexistent",
+                  .sys_root = "/nonexistent"}};
+}
+
 std::unique_ptr<ring::Arena> MakeArena() {
   auto arena = ring::Arena::Create({});
   EXPECT_TRUE(arena.ok());
@@ -27,7 +35,7 @@ std::unique_ptr<ring::Arena> MakeArena() {
 
 TEST(HostSeries, EveryTickIsARowAndTheFirstHasNoRates) {
   const auto arena = MakeArena();
-  HostSeries series({.nvml_library = "/nonexistent"});
+  HostSeries series(WithoutDevices());
   ASSERT_TRUE(series.Add(getpid(), *arena, {.python_memory = true}).ok());
   const std::int64_t before = WallNs();
   for (int i = 0; i < 3; ++i) {
@@ -83,7 +91,7 @@ TEST(HostSeries, SleepingThreadsGetARowNowAndThen) {
   };
   while (!is_asleep()) SleepUs(1000);
   const auto arena = MakeArena();
-  HostSeries series({.nvml_library = "/nonexistent"});
+  HostSeries series(WithoutDevices());
   ASSERT_TRUE(series.Add(getpid(), *arena, {.quiet_every = 5}).ok());
   for (int i = 0; i < 15; ++i) {
     series.Tick();
@@ -113,7 +121,7 @@ TEST(HostSeries, ATargetThatEndedIsReportedOnceAndKeepsItsRows) {
     while (true) pause();
   }
   const auto arena = MakeArena();
-  HostSeries series({.nvml_library = "/nonexistent"});
+  HostSeries series(WithoutDevices());
   ASSERT_TRUE(series.Add(child, *arena).ok());
   EXPECT_TRUE(series.Tick().empty());
   kill(child, SIGKILL);
@@ -137,7 +145,9 @@ TEST(HostSeries, AGpuHasARowForTheTargetThatUsesIt) {
   const auto user = MakeArena();
   const auto idle = MakeArena();
   {
-    HostSeries series({.nvml_library = PROBING_NVML_STAND_IN});
+    HostSeriesOptions options = WithoutDevices();
+    options.gpu.nvml_library = PROBING_NVML_STAND_IN;
+    HostSeries series(options);
     ASSERT_TRUE(series.Add(getpid(), *user).ok());
     ASSERT_TRUE(series.Add(other, *idle).ok());
     const Deadline deadline = Deadline::AfterMs(10'000);
@@ -151,6 +161,17 @@ TEST(HostSeries, AGpuHasARowForTheTargetThatUsesIt) {
   for (const TextRow& row : rows) EXPECT_EQ(row.at("device"), "0") << "it does not use the other one";
   EXPECT_EQ(rows[0].at("process_memory"), std::to_string(1 << 30));
   EXPECT_EQ(rows[0].at("power"), "325.500000");
+  EXPECT_EQ(rows[0].at("vendor"), "nvidia");
+  EXPECT_EQ(rows[0].at("process_util_percent"), "50.000000");
+  const auto health = ReadRows(*user, "gpu.health");
+  ASSERT_FALSE(health.empty()) << "the first look has it";
+  for (const TextRow& row : health) EXPECT_EQ(row.at("device"), "0");
+  EXPECT_EQ(health[0].at("throttle_reasons"), "sw_power_cap");
+  const auto processes = ReadRows(*idle, "gpu.processes");
+  ASSERT_GE(processes.size(), 2U);
+  EXPECT_EQ(processes[0].at("process"), std::to_string(getpid()));
+  EXPECT_EQ(processes[0].at("is_target"), "0");
+  EXPECT_EQ(ReadRows(*user, "gpu.processes").at(0).at("is_target"), "1");
   const auto idle_rows = ReadRows(*idle, "system.gpu");
   ASSERT_GE(idle_rows.size(), 2U) << "it uses none, so all are shown";
   EXPECT_EQ(idle_rows[0].at("process_memory"), std::nullopt);

@@ -1,8 +1,10 @@
-// Files of /proc, cgroups and the kernel's log: names in them are anybody's choice.
+// Files of /proc, cgroups, the kernel's log and what npu-smi prints: names in them are anybody's choice.
 #include <cstdint>
 #include <cstdlib>
 
+#include "observe/gpu/ascend.h"
 #include "observe/host/kernel_log.h"
+#include "observe/host/kernel_record.h"
 #include "observe/host/proc_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -13,6 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)FindKilobytes(text, "VmRSS:");
   (void)ParseTaskStat(text);
   (void)OomKillIn(text, 17);
+  (void)ParseNpuSmi(text);
+  for (std::string_view rest = text; !rest.empty();) (void)ParseKernelRecord(TakeLine(rest));
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t before = rest.size();
     std::string_view line = TakeLine(rest);

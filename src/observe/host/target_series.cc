@@ -42,39 +42,19 @@ constexpr std::array<std::string_view, 8> kThreadsColumns{"tid",
                                                           "wait_channel",
                                                           "voluntary_switches",
                                                           "involuntary_switches"};
-constexpr std::array<std::string_view, 11> kGpuColumns{
-    "device",      "name",         "uuid",           "util_percent", "memory_util_percent",
-    "memory_used", "memory_total", "process_memory", "temperature",  "power",
-    "sm_clock"};
 constexpr std::array<std::string_view, 3> kPythonMemoryColumns{"rss", "vms", "heap"};
 
 struct Declared {
   std::string_view table;
   Names columns;
 };
-constexpr std::array kDeclared{
-    Declared{"system.cpu", kCpuColumns},         Declared{"system.memory", kMemoryColumns},
-    Declared{"system.io", kIoColumns},           Declared{"system.network", kNetworkColumns},
-    Declared{"system.sockets", kSocketsColumns}, Declared{"system.threads", kThreadsColumns},
-    Declared{"system.gpu", kGpuColumns},         Declared{"python.memory", kPythonMemoryColumns}};
-
-bool IsOneOf(pid_t pid, std::span<const pid_t> pids) {
-  return std::find(pids.begin(), pids.end(), pid) != pids.end();
-}
-
-bool IsUsedBy(const GpuLook& gpu, std::span<const pid_t> pids) {
-  return std::any_of(gpu.processes.begin(), gpu.processes.end(),
-                     [&](const GpuProcess& process) { return IsOneOf(process.pid, pids); });
-}
-
-// A process has one entry for each of its contexts.
-Number MemoryOf(const GpuLook& gpu, std::span<const pid_t> pids) {
-  Number sum;
-  for (const GpuProcess& process : gpu.processes) {
-    if (IsOneOf(process.pid, pids) && process.memory_bytes) sum = Plus(sum.value_or(0), process.memory_bytes);
-  }
-  return sum;
-}
+constexpr std::array kDeclared{Declared{"system.cpu", kCpuColumns},
+                               Declared{"system.memory", kMemoryColumns},
+                               Declared{"system.io", kIoColumns},
+                               Declared{"system.network", kNetworkColumns},
+                               Declared{"system.sockets", kSocketsColumns},
+                               Declared{"system.threads", kThreadsColumns},
+                               Declared{"python.memory", kPythonMemoryColumns}};
 
 }  // namespace
 
@@ -155,21 +135,6 @@ void TargetSeries::WriteThreads(std::int64_t time_ns, const TargetLook& target) 
             ToCell(look->has_details ? process::StateWord(look->state) : std::string_view()),
             ToCell(look->cpu_percent), ToCell(look->core), ToCell(std::string_view(look->wait_channel)),
             ToCell(look->voluntary_switches), ToCell(look->involuntary_switches)});
-  }
-}
-
-void TargetSeries::WriteGpus(std::int64_t time_ns, std::span<const GpuLook> gpus,
-                             std::span<const pid_t> pids) {
-  const bool uses_some =
-      std::any_of(gpus.begin(), gpus.end(), [&](const GpuLook& gpu) { return IsUsedBy(gpu, pids); });
-  for (const GpuLook& gpu : gpus) {
-    if (uses_some && !IsUsedBy(gpu, pids)) continue;
-    tables_[kGpu].Write(time_ns, std::array<ring::Cell, kGpuColumns.size()>{
-                                     ring::Cell::Int(gpu.device), ToCell(std::string_view(gpu.name)),
-                                     ToCell(std::string_view(gpu.uuid)), ToCell(gpu.util_percent),
-                                     ToCell(gpu.memory_util_percent), ToCell(gpu.memory_used),
-                                     ToCell(gpu.memory_total), ToCell(MemoryOf(gpu, pids)),
-                                     ToCell(gpu.temperature), ToCell(gpu.power), ToCell(gpu.sm_clock)});
   }
 }
 

@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "observe/gpu/gpus.h"
 #include "observe/host/connections.h"
 #include "observe/host/host_watch.h"
 #include "observe/host/series_table.h"
@@ -28,12 +27,9 @@ class TargetSeries {
 
   void Write(std::int64_t time_ns, std::int64_t interval_ns, const HostLook& host, const TargetLook& target);
   void WriteConnections(std::int64_t time_ns, std::span<const ConnectionLook> connections);
-  // `pids` are the target and its children. Devices they use, or all when they use none that the driver
-  // tells.
-  void WriteGpus(std::int64_t time_ns, std::span<const GpuLook> gpus, std::span<const pid_t> pids);
 
  private:
-  enum Which : std::uint8_t { kCpu, kMemory, kIo, kNetwork, kSockets, kThreads, kGpu, kPythonMemory };
+  enum Which : std::uint8_t { kCpu, kMemory, kIo, kNetwork, kSockets, kThreads, kPythonMemory };
 
   explicit TargetSeries(const TargetSeriesOptions& options) : options_(options) {}
   void WriteThreads(std::int64_t time_ns, const TargetLook& target);
