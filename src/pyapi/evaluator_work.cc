@@ -17,6 +17,7 @@
 #include "pyapi/kinds_source.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/live_collectives_source.h"
+#include "pyapi/live_compiles_source.h"
 #include "pyapi/live_leaks_source.h"
 #include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
@@ -31,11 +32,11 @@
 namespace probing::pyapi {
 namespace {
 
-constexpr std::array<std::string_view, 16> kSources{
-    kDescribeSource, kCaptureSource,   kInsteadSource,         kGuardSource,
-    kEvaluateSource, kHeapSource,      kStillSource,           kBoundedSource,
-    kKindsSource,    kLiveSource,      kLiveTorchSource,       kHoldersSource,
-    kMadeInSource,   kLiveLeaksSource, kLiveCollectivesSource, kSessionSource};
+constexpr std::array<std::string_view, 17> kSources{
+    kDescribeSource,     kCaptureSource, kInsteadSource, kGuardSource,     kEvaluateSource,
+    kHeapSource,         kStillSource,   kBoundedSource, kKindsSource,     kLiveSource,
+    kLiveTorchSource,    kHoldersSource, kMadeInSource,  kLiveLeaksSource, kLiveCollectivesSource,
+    kLiveCompilesSource, kSessionSource};
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
   char* text = nullptr;

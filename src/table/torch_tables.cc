@@ -184,6 +184,37 @@ constexpr std::array kNonfinite{
     Column{"shape", kString, "", "of the tensor"},
 };
 
+constexpr std::array kCompiles{
+    Column{"timestamp", kTimestamp, "", "when it began"},
+    Column{"compile_id", kString, "", "torch's number: function/attempt, as in torch's own logs and traces"},
+    Column{"func", kString, "",
+           "function that was compiled; torch_dynamo_resume_in_… is what follows a graph break"},
+    Column{"file", kString, "", "source file of the function"},
+    Column{"lineno", kInt64, "", "first line of the function"},
+    Column{"attempt", kInt64, "", "0 for the first time; later ones are recompilations"},
+    Column{"reason", kString, "",
+           "the guard that failed, so that it was compiled again: attempt before, expression; torch 2.6 and "
+           "later"},
+    Column{"fail_type", kString, "", "class of the error that ended it; NULL: it succeeded"},
+    Column{"fail_reason", kString, "", "first line of that error, as in Dynamo recompile limit exceeded"},
+    Column{"restarts", kString, "", "why tracing was begun again: graph breaks, as a rule"},
+    Column{"guards", kInt64, "", "conditions that are checked at each call"},
+    Column{"ops", kInt64, "", "operations in the graph"},
+    Column{"seconds", kDouble, "s", "how long it took"},
+    Column{"backend_seconds", kDouble, "s", "of it, in the backend"},
+    Column{"inductor_seconds", kDouble, "s", "of it, in Inductor; NULL for other backends"},
+    Column{"cache_hits", kInt64, "", "found in the caches of Inductor and AOTAutograd"},
+    Column{"cache_misses", kInt64, "", "not found there"},
+    Column{"graph_breaks", kInt64, "", "graph breaks of the function, where torch counts them"},
+    Column{"is_forward", kBool, "", "false: the backward pass"},
+};
+
+constexpr std::array kGraphBreaks{
+    Column{"kind", kString, "", "graph_break, or unimplemented: tracing gave up"},
+    Column{"reason", kString, "", "what torch.compile could not trace"},
+    Column{"count", kInt64, "", "how often, since the process began"},
+};
+
 constexpr std::array kTables{
     Table{"python.torch_trace", Kind::kStored, Origin::kProbe, "every traced call of a PyTorch module",
           kTorchTrace},
@@ -210,6 +241,10 @@ constexpr std::array kTables{
           "what there is more and more of; each question counts once", kLeaks},
     Table{"python.nonfinite", Kind::kStored, Origin::kProbe,
           "where NaN or infinity was seen first, with nan=on", kNonfinite},
+    Table{"python.compiles", Kind::kLive, Origin::kProbe,
+          "the last 64 compilations of torch.compile, and why: also from before the probe came", kCompiles},
+    Table{"python.graph_breaks", Kind::kLive, Origin::kProbe,
+          "what torch.compile could not trace, and how often", kGraphBreaks},
 };
 
 }  // namespace
