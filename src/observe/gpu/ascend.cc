@@ -232,7 +232,7 @@ std::optional<double> TakeReal(std::string_view& text) {
   return probing::ParseNumber(TakeWord(text), value) ? std::optional(value) : std::nullopt;
 }
 
-// The program takes a second of CPU, so each of its answers is used for the looks of half a minute.
+// The program takes long, so it is asked for looks with health only.
 class NpuSmi : public GpuDriver {
  public:
   NpuSmi(std::string program, std::string library_problem)
@@ -244,7 +244,7 @@ class NpuSmi : public GpuDriver {
     return problem_ + "; " + program_ +
            (first_.empty() ? " tells of no NPU" : " tells of " + std::to_string(first_.size()) + " NPUs");
   }
-  // Without the library only every sixth look (with health) asks the program.
+  // Looks without health have nothing.
   std::vector<GpuLook> Look(GpuDepth depth) override {
     return depth == GpuDepth::kHealth ? Run() : std::vector<GpuLook>();
   }
