@@ -36,8 +36,8 @@ broken AS (
   FROM bad AS b LEFT JOIN member USING (host, pid) LEFT JOIN clock USING (host) GROUP BY b.host, b.pid, rank
 ),
 pace AS (
-  SELECT job, median(duration) * 1e9 AS step_ns FROM global.python.torch_steps JOIN member USING (host, pid)
-  GROUP BY job
+  SELECT m.job, median(s.duration) * 1e9 AS step_ns
+  FROM global.python.torch_steps AS s JOIN member AS m USING (host, pid) GROUP BY m.job
 ),
 earliest AS (
   SELECT b.*, count(*) OVER (PARTITION BY job) AS ranks

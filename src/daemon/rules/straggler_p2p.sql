@@ -22,9 +22,9 @@ looked AS (
   GROUP BY s.host, s.pid, m.rank, m.job HAVING sum(s.weight) >= {patience} AND count(*) >= 20
 ),
 collective AS (
-  SELECT job FROM global.python.collective_starts JOIN member USING (host, pid)
+  SELECT m.job FROM global.python.collective_starts JOIN member AS m USING (host, pid)
   WHERE timestamp > now() - to_seconds({patience} * 2) AND NOT coalesce(p2p, false)
-  GROUP BY job HAVING count(DISTINCT (process_group, seq)) > 2 * {patience}
+  GROUP BY m.job HAVING count(DISTINCT (process_group, seq)) > 2 * {patience}
 ),
 ranked AS (
   SELECT *, max(longest / seconds) OVER (PARTITION BY job) AS longest_stay, 1 - waits AS works, lead(1 - waits) OVER same AS next_works, count(*) OVER (PARTITION BY job) AS ranks,
