@@ -33,7 +33,8 @@ constexpr std::array kTargetMetrics{
 };
 constexpr const char* kSql = R"(
 WITH steps AS (
-  SELECT pid, max(step) AS steps, arg_max(duration, timestamp) AS seconds FROM python.torch_steps GROUP BY pid)
+  SELECT pid, max(step) AS steps, arg_max(duration, timestamp) AS seconds FROM python.torch_steps
+  WHERE phase IS DISTINCT FROM 'validate' GROUP BY pid)
 SELECT process.pid, targets.rank, targets.name, process.rss, process.vms, process.threads, process.fds,
        process.cpu_percent / 100, process.read_bytes, process.write_bytes, steps.steps, steps.seconds
 FROM system.process AS process JOIN probing.targets AS targets ON targets.pid = process.pid

@@ -16,6 +16,7 @@
 #include "pyapi/exprs_source.h"
 #include "pyapi/flight_recorder.h"
 #include "pyapi/forget.h"
+#include "pyapi/frameworks_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
@@ -172,9 +173,9 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 // it is done part by part: each begins with a line like this.
 constexpr std::string_view kNextPart = "\n# ── ";
 
-constexpr std::array<std::string_view, 9> kSources{kHooksSource,     kExprsSource,  kCollectivesSource,
-                                                   kSavesSource,     kHeapSource,   kKindsSource,
-                                                   kNonfiniteSource, kCensusSource, kTorchSource};
+constexpr std::array<std::string_view, 10> kSources{
+    kHooksSource, kExprsSource,     kCollectivesSource, kSavesSource,  kHeapSource,
+    kKindsSource, kNonfiniteSource, kFrameworksSource,  kCensusSource, kTorchSource};
 PyObject* loading = nullptr;  // the namespace while parts are missing
 std::size_t source = 0;       // of kSources, which is being loaded
 std::size_t loaded = 0;       // bytes of it

@@ -137,13 +137,18 @@ def make_carrier(torch):
 
 
 def around_backward(autograd):
-    """By a function of ours, which costs a fifth of what one in Python does."""
-    original = vars(autograd).get("backward")
-    wrapper = torch_wrap_backward(original, read_spec)
-    if wrapper is None:
-        return torch_says("torch.autograd.backward is no plain function: backward passes are not timed")
-    autograd.backward = wrapper
-    undo.setdefault(RUNNING, []).append((autograd, "backward", wrapper, original))
+    """By a function of ours, which costs a fifth of what one in Python does: around what all of autograd's
+    own functions call, or where a torch has none, around these."""
+    names = ["_engine_run_backward"] if "_engine_run_backward" in vars(autograd) else ["backward", "grad"]
+    for name in names:
+        original = vars(autograd).get(name)
+        if original is None:
+            continue
+        wrapper = torch_wrap_backward(original, read_spec)
+        if wrapper is None:
+            return torch_says("torch.autograd.%s is no plain function: backward passes are not timed" % name)
+        setattr(autograd, name, wrapper)
+        undo.setdefault(RUNNING, []).append((autograd, name, wrapper, original))
 
 
 OPTIMIZER_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
@@ -196,6 +201,10 @@ def start_torch(torch):
         both(check_output, note_output),
         check_gradients,
         make_carrier(torch),
+        is_trained,
+        is_updated,
+        generates,
+        note_optimizer,
     )
     torch_running.append(torch)
     started = torch_start(
@@ -204,6 +213,7 @@ def start_torch(torch):
         options["max_overhead"],
         options["mode"] == "on",
         options["backward"] == "on",
+        options["nan"] == "on",
         functions,
     )
     if not started:
@@ -232,6 +242,7 @@ def stop_torch():
     stop_exprs()
     stop_collectives()
     stop_saves()
+    stop_frameworks()
     stop_census()
     module_refs.clear()
     walked.clear()
@@ -253,6 +264,7 @@ def find_torch():
     if torch_options["collectives"] == "on":
         find_collectives()
     find_saves()
+    find_frameworks()
     return find_expr_places()
 
 

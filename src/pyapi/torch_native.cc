@@ -41,15 +41,15 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
   const std::uint64_t generation = tracer.generation();
   // Looking and going on takes little, but in a model of many tiny modules our code and data are out of the
   // processor's caches at each of them: what is not to be noted does not come here at all.
-  const bool alone = outermost && !tracer.sampling() && tracer.IsTrainer(*thread);
+  const bool alone = outermost && !tracer.sampling() && !tracer.looking() && tracer.IsTrainer(*thread);
   if (alone) tracer.calls().Pause(*python);
   PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
   if (alone) tracer.calls().Resume(*python);
   if (tracer.generation() == generation) {
     if (index >= 0) tracer.CallEnded(*thread, index, arguments, count, result);
     if (outermost && tracer.generation() == generation) tracer.OutermostEnded(*thread, begin_ns);
-    if (result != nullptr && (index >= 0 || outermost) && tracer.looks_at_outputs()) {
-      tracer.LookAtOutput(arguments[0], result);
+    if (result != nullptr && (index >= 0 || outermost || tracer.looking()) && tracer.looks_at_outputs()) {
+      tracer.LookAtOutput(*thread, arguments[0], result);
     }
   }
   if (outermost) thread->inside = false;
@@ -60,7 +60,7 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
 // looks and goes on, by a jump, so that nothing of ours is on the stack.
 PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
                        PyObject* keywords) {
-  const bool passes = !TorchTracer::sampling() && threads.Inside();
+  const bool passes = !TorchTracer::sampling() && !TorchTracer::looking() && threads.Inside();
   const Vectorcall go_on = passes ? plain_vectorcall : &TraceModuleCall;
   return go_on(function, arguments, count_and_flag, keywords);
 }
@@ -69,10 +69,18 @@ PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size
 PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
                       PyObject* keywords) {
   const CallInside inside;
-  const std::int64_t begin_ns = MonotonicNs();
-  PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
   TorchTracer& tracer = TheTorchTracer();
-  if (tracer.running() && !forked) tracer.DataWaited(MonotonicNs() - begin_ns);
+  TracedThread* thread = tracer.running() && !forked ? threads.Current() : nullptr;
+  // A loader may read another one.
+  if (thread == nullptr || thread->fetches) {
+    return plain_vectorcall(function, arguments, count_and_flag, keywords);
+  }
+  thread->fetches = true;
+  const std::int64_t begin_ns = tracer.NowNs();
+  tracer.FetchBegins(thread, begin_ns);
+  PyObject* result = plain_vectorcall(function, arguments, count_and_flag, keywords);
+  thread->fetches = false;
+  if (tracer.running() && !forked) tracer.FetchEnded(thread, begin_ns, tracer.NowNs());
   return result;
 }
 
@@ -96,19 +104,20 @@ std::string TextAt(PyObject* arguments, std::ptrdiff_t index) {
 
 PyObject* TorchStart(PyObject*, PyObject* arguments) {
   const auto item = [&](std::ptrdiff_t i) { return python->PyTuple_GetItem(arguments, i); };
-  if (python->PyTuple_Size(arguments) != 6 || python->PyTuple_Size(item(5)) != TorchTracer::kObjects) {
-    python->PyErr_SetString(*python->PyExc_TypeError, "torch_start takes six arguments");
+  if (python->PyTuple_Size(arguments) != 7 || python->PyTuple_Size(item(6)) != TorchTracer::kObjects) {
+    python->PyErr_SetString(*python->PyExc_TypeError, "torch_start takes seven arguments");
     return nullptr;
   }
   PyObject* objects[TorchTracer::kObjects];
   for (std::size_t i = 0; i < TorchTracer::kObjects; ++i) {
-    objects[i] = python->PyTuple_GetItem(item(5), static_cast<std::ptrdiff_t>(i));
+    objects[i] = python->PyTuple_GetItem(item(6), static_cast<std::ptrdiff_t>(i));
   }
   const TorchTracer::Options options{.rate = python->PyFloat_AsDouble(item(0)),
                                      .may_thin = item(1) == python->_Py_TrueStruct,
                                      .max_overhead = python->PyFloat_AsDouble(item(2)),
                                      .modules = item(3) == python->_Py_TrueStruct,
-                                     .backward = item(4) == python->_Py_TrueStruct};
+                                     .backward = item(4) == python->_Py_TrueStruct,
+                                     .looks = item(5) == python->_Py_TrueStruct};
   forked = false;
   return Bool(TheTorchTracer().Start(*python, options, objects));
 }
@@ -156,12 +165,25 @@ PyObject* OptimizerEnded(PyObject*, PyObject* const* arguments, std::ptrdiff_t c
   return None();
 }
 
+PyObject* UpdateBegins(PyObject*, PyObject* const*, std::ptrdiff_t) {
+  if (!forked) TheTorchTracer().UpdateBegins(threads.Current());
+  return None();
+}
+
+PyObject* UpdateEnded(PyObject*, PyObject* const* arguments, std::ptrdiff_t count) {
+  if (!forked && count == 2) {
+    TheTorchTracer().UpdateEnded(arguments[0], arguments[1] == python->_Py_TrueStruct);
+  }
+  return None();
+}
+
 // Instead of torch.autograd.backward, which it calls. Whoever keeps it keeps our code.
 PyObject* OnBackward(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
   auto* original = static_cast<PyObject*>(FunctionData(*python, self));
-  if (!forked) TheTorchTracer().BackwardBegins();
+  TracedThread* thread = forked ? nullptr : threads.Current();
+  TheTorchTracer().BackwardBegins(thread);
   PyObject* result = plain_vectorcall(original, arguments, static_cast<std::size_t>(count), keywords);
-  if (!forked) TheTorchTracer().BackwardEnded(result == nullptr);
+  if (!forked) TheTorchTracer().BackwardEnded(thread, result == nullptr);
   return result;
 }
 
@@ -187,7 +209,18 @@ PyObject* TraceNext(PyObject*, PyObject*) {
   return None();
 }
 
+PyObject* LooksAtAll(PyObject*, PyObject*) { return Bool(TorchTracer::looking() || TorchTracer::sampling()); }
+
 PyObject* StepNumber(PyObject*, PyObject*) { return python->PyLong_FromLongLong(TheTorchTracer().step()); }
+
+PyObject* NumberIs(PyObject*, PyObject* arguments) {
+  PyObject* number = python->PyTuple_GetItem(arguments, 0);
+  int overflow = 0;
+  const long long step = number == nullptr ? 0 : python->PyLong_AsLongLongAndOverflow(number, &overflow);
+  python->PyErr_Clear();
+  if (!forked) TheTorchTracer().NumberIs(step);
+  return None();
+}
 
 PyObject* Step(PyObject*, PyObject* arguments) {
   PyObject* number = python->PyTuple_GetItem(arguments, 0);
@@ -206,9 +239,13 @@ std::array methods{
     PyMethodDef{"torch_forget", reinterpret_cast<void*>(&TorchForget), kMethVarargs, nullptr},
     PyMethodDef{"torch_says", reinterpret_cast<void*>(&TorchSays), kMethVarargs, nullptr},
     PyMethodDef{"torch_trace_next", reinterpret_cast<void*>(&TraceNext), kMethNoargs, nullptr},
+    PyMethodDef{"torch_looks_at_all", reinterpret_cast<void*>(&LooksAtAll), kMethNoargs, nullptr},
     PyMethodDef{"torch_step", reinterpret_cast<void*>(&StepNumber), kMethNoargs, nullptr},
     PyMethodDef{"optimizer_begins", reinterpret_cast<void*>(&OptimizerBegins), kMethFastcall, nullptr},
     PyMethodDef{"optimizer_ended", reinterpret_cast<void*>(&OptimizerEnded), kMethFastcall, nullptr},
+    PyMethodDef{"update_begins", reinterpret_cast<void*>(&UpdateBegins), kMethFastcall, nullptr},
+    PyMethodDef{"update_ended", reinterpret_cast<void*>(&UpdateEnded), kMethFastcall, nullptr},
+    PyMethodDef{"torch_number_is", reinterpret_cast<void*>(&NumberIs), kMethVarargs, nullptr},
     PyMethodDef{"torch_wrap_backward", reinterpret_cast<void*>(&TorchWrapBackward), kMethVarargs, nullptr},
 };
 PyMethodDef step_method{"step", reinterpret_cast<void*>(&Step), kMethVarargs, "step(number)"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace probing::pyapi {
 namespace {
@@ -14,13 +15,17 @@ constexpr std::uint32_t kTypeColumn = 4;
 constexpr std::uint32_t kOperationColumn = 5;
 constexpr std::uint32_t kStageColumn = 6;
 constexpr std::uint32_t kDeviceColumn = 12;
+constexpr std::uint32_t kPhaseColumn = 14;
+
+constexpr const char* kPhases[] = {"train", "validate", "infer"};
+constexpr const char* kSources[] = {"job", "optimizer", "counted"};
 
 Cell Seconds(std::int64_t ns) { return Cell::Double(static_cast<double>(ns) / 1e9); }
 Cell Known(double number) { return std::isnan(number) ? Cell::Null() : Cell::Double(number); }
 
 }  // namespace
 
-void TorchRows::WriteStep(std::int64_t now_ns) {
+void TorchRows::WriteStep(std::int64_t now_ns, Phase phase) {
   const StepTimes& times = tracer_.times_;
   const Cell cells[] = {
       Cell::Timestamp(times.begin_wall_ns),
@@ -31,6 +36,9 @@ void TorchRows::WriteStep(std::int64_t now_ns) {
       Seconds(times.backward_ns),
       Seconds(times.optimizer_ns),
       Seconds(times.overhead_ns),
+      Cell::String(kPhases[static_cast<std::size_t>(phase)]),
+      Cell::String(kSources[static_cast<std::size_t>(tracer_.source_)]),
+      Cell::Int(times.backward_passes),
   };
   tracer_.steps_table_->Write(cells, std::size(cells));
 }
@@ -54,7 +62,9 @@ void TorchRows::UseGpuTimes(SampledStep& step) const {
 void TorchRows::WriteCalls(SampledStep& step) {
   if (step.base_event != nullptr) UseGpuTimes(step);
   const Words words(*tracer_.trace_table_);
-  std::int64_t seq = 0;
+  // A validation's rows have the number of the step that follows: their positions go on.
+  if (std::exchange(tracer_.seq_step_, step.number) != step.number) tracer_.seq_ = 0;
+  std::int64_t& seq = tracer_.seq_;
   std::vector<CallRange> ranges;
   ranges.reserve(step.calls.size());
   for (const TorchCall& call : step.calls) {
@@ -80,7 +90,9 @@ TorchRows::Words::Words(TableHandle& trace)
     : generation(trace.generation()),
       stages{trace.Intern(kStageColumn, "forward"), trace.Intern(kStageColumn, "backward"),
              trace.Intern(kStageColumn, "step")},
-      cpu(trace.Intern(kDeviceColumn, "cpu")) {}
+      cpu(trace.Intern(kDeviceColumn, "cpu")),
+      phases{trace.Intern(kPhaseColumn, kPhases[0]), trace.Intern(kPhaseColumn, kPhases[1]),
+             trace.Intern(kPhaseColumn, kPhases[2])} {}
 
 const ModuleName::Cells& TorchRows::CellsOf(const ModuleName& name, const Words& words) const {
   if (name.cells.generation != words.generation) {
@@ -113,6 +125,7 @@ void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& 
       Cell::Double(static_cast<double>(row.duration_ns) / 1e6),
       gpu == nullptr ? words.cpu : Cell::String(device),
       Cell::Bool(tracer_.rate_.rate() < 1),
+      words.phases[static_cast<std::size_t>(row.call.beside ? Phase::kInfer : step.phase)],
   };
   tracer_.trace_table_->WriteInterned(words.generation, cells, std::size(cells));
 }

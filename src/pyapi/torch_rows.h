@@ -12,7 +12,7 @@ class TorchRows {
  public:
   explicit TorchRows(TorchTracer& tracer) : tracer_(tracer) {}
 
-  void WriteStep(std::int64_t now_ns);
+  void WriteStep(std::int64_t now_ns, Phase phase);
   // All calls of a step, in the order in which they began: forward, then backward.
   void WriteCalls(SampledStep& step);
   void NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns);
@@ -30,6 +30,7 @@ class TorchRows {
     std::uint64_t generation;
     ring::Cell stages[3];
     ring::Cell cpu;
+    ring::Cell phases[3];
   };
   void UseGpuTimes(SampledStep& step) const;
   void WriteCall(const SampledStep& step, std::int64_t seq, const Row& row, const Words& words);

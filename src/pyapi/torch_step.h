@@ -26,6 +26,11 @@ struct ModuleName {
   mutable Cells cells{};
 };
 
+// What the job did meanwhile. Only training steps are counted where a job trains.
+enum class Phase : std::uint8_t { kTrain, kValidate, kInfer };
+// What the number of a step comes from: the job itself, an optimizer's state, or counting.
+enum class StepSource : std::uint8_t { kJob, kOptimizer, kCounted };
+
 struct GpuMemory {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   double allocated = kUnknown;
@@ -50,11 +55,13 @@ struct TorchCall {
   std::int32_t outer = -1;  // the call it was made in
   std::int32_t gpu = -1;    // in SampledStep::gpu_calls; −1: on the CPU
   bool optimizer = false;
+  bool beside = false;  // on a thread that does not train, without gradients
 };
 
 // A step that is traced in full.
 struct SampledStep {
   std::int64_t number = 0;
+  Phase phase = Phase::kTrain;
   std::int64_t begin_ns = 0;
   std::int64_t begin_wall_ns = 0;
   std::vector<TorchCall> calls;
@@ -76,6 +83,8 @@ struct StepTimes {
   std::int64_t optimizer_ns = 0;
   std::int64_t overhead_ns = 0;
   std::int64_t bounded_ns = 0;  // of the overhead, what has a bound of its own
+  std::int64_t looked_ns = 0;   // at outputs
+  std::int64_t backward_passes = 0;
 };
 
 }  // namespace probing::pyapi

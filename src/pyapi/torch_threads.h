@@ -14,6 +14,8 @@ struct TracedThread {
   std::int32_t top = -1;         // the innermost one that is noted, of this generation
   std::uint64_t generation = 0;  // of top
   PyObject* root = nullptr;      // the outermost one; alive, since it is being called
+  bool beside = false;           // it does not train, and the outermost call has no gradients
+  bool fetches = false;          // a batch, from a data loader
 };
 
 // With the GIL, which is why no thread-local storage is needed: it would have to be found on every
@@ -31,12 +33,15 @@ class TracedThreads {
 
  private:
   TracedThread* Find(const void* self) {
+    TracedThread* unused = nullptr;
     TracedThread* free = nullptr;
     for (TracedThread& thread : threads_) {
       if (thread.id == self) return last_ = &thread;
+      if (unused == nullptr && thread.id == nullptr) unused = &thread;
       // Not last_: the thread that trains mostly is that one, and comes back.
-      if (free == nullptr && !thread.inside && &thread != last_) free = &thread;
+      if (free == nullptr && !thread.inside && !thread.fetches && &thread != last_) free = &thread;
     }
+    if (unused != nullptr) free = unused;
     if (free == nullptr) return nullptr;
     *free = {.id = self};
     return last_ = free;

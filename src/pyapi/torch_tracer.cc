@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "base/clock.h"
 #include "pyapi/events.h"
@@ -12,7 +13,6 @@
 namespace probing::pyapi {
 namespace {
 
-constexpr std::size_t kMostOutermost = 32;
 constexpr std::size_t kMostPending = 4;
 
 TorchTracer* the_tracer = nullptr;
@@ -44,10 +44,11 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   steps_table_ = *steps;
   options_ = options;
   PyObject** const own[kObjects] = {
-      &objects_.name_modules, &objects_.on_sampled, &objects_.on_step,   &objects_.first_step,
-      &objects_.grad_enabled, &objects_.tensor,     &objects_.parameter, &objects_.new_event,
-      &objects_.capturing,    &objects_.gpu_memory, &objects_.on_output, &objects_.on_gradients,
-      &objects_.carrier,
+      &objects_.name_modules,   &objects_.on_sampled, &objects_.on_step,    &objects_.first_step,
+      &objects_.grad_enabled,   &objects_.tensor,     &objects_.parameter,  &objects_.new_event,
+      &objects_.capturing,      &objects_.gpu_memory, &objects_.on_output,  &objects_.on_gradients,
+      &objects_.carrier,        &objects_.is_trained, &objects_.is_updated, &objects_.generates,
+      &objects_.note_optimizer,
   };
   for (std::size_t i = 0; i < kObjects; ++i) {
     *own[i] = objects[i] == api._Py_NoneStruct ? nullptr : objects[i];
@@ -59,18 +60,22 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
   gpu_.Use(api, objects_.new_event, objects_.capturing);
   turns_ = {};
   rate_ = RateKeeper(options.modules ? options.rate : 0, options.max_overhead, options.may_thin);
-  step_ = 0;
-  complete_ = false;
+  // What is known of the job stays: its step's number, and what ends one.
+  complete_ = job_said_ = false;
   sample_next_ = true;
-  explicit_steps_ = false;
-  optimizer_ = nullptr;
-  others_.clear();
-  trainer_ = nullptr;
+  numbered_ = nullptr;
+  trainer_is_sure_ = false;
   outermost_.clear();
+  trained_.clear();
+  optimizers_.clear();
+  has_trained_ = has_gradients_ = evaluates_ = is_apart_ = false;
   backward_depth_ = 0;
-  optimizer_begin_ns_ = 0;
+  updated_in_backward_ = is_wrapped_ = false;
+  optimizer_begin_ns_ = closure_begin_ns_ = 0;
+  fetch_begin_ns_ = fetched_ns_ = gap_begin_ns_ = beside_begin_ns_ = 0;
   times_ = {};
   clock_ = {};
+  look_left_ns_ = 0;
   ++generation_;
   running_ = true;
   return true;
@@ -78,7 +83,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
 
 void TorchTracer::Stop() {
   if (!running_) return;
-  running_ = sampling_ = false;
+  running_ = sampling_ = looking_ = false;
   ++generation_;
   // What is dropped may run code of the job, which must find us finished: first everything is taken.
   std::vector<PyObject*> gone;
@@ -87,7 +92,8 @@ void TorchTracer::Stop() {
   for (PyObject* object :
        {objects_.name_modules, objects_.on_sampled, objects_.on_step, objects_.first_step,
         objects_.grad_enabled, objects_.tensor, objects_.parameter, objects_.new_event, objects_.capturing,
-        objects_.gpu_memory, objects_.on_output, objects_.on_gradients, objects_.carrier}) {
+        objects_.gpu_memory, objects_.on_output, objects_.on_gradients, objects_.carrier, objects_.is_trained,
+        objects_.is_updated, objects_.generates, objects_.note_optimizer}) {
     if (object != nullptr) gone.push_back(object);
   }
   objects_ = {};
@@ -116,8 +122,8 @@ bool TorchTracer::GradientsAreOff() const {
   return answer == api_->_Py_FalseStruct;
 }
 
-bool TorchTracer::AskBool(PyObject* callable) const {
-  PyObject* answer = Ask(callable);
+bool TorchTracer::AskBool(PyObject* callable, PyObject* first) const {
+  PyObject* answer = Ask(callable, first);
   if (answer != nullptr) api_->Py_DecRef(answer);  // True and False stay
   return answer == api_->_Py_TrueStruct;
 }
@@ -137,9 +143,11 @@ void TorchTracer::AddName(PyObject* module, const std::string& path, const std::
 
 // ── where a step begins and ends ──
 
-void TorchTracer::EndStep(std::int64_t now_ns, std::optional<std::int64_t> next) {
+void TorchTracer::EndStep(std::int64_t now_ns, Phase phase, std::optional<std::int64_t> next) {
+  const std::int64_t called_ns = NowNs();
   std::int64_t bounded_ns = 0;
-  if (PyObject* number = objects_.on_step == nullptr ? nullptr : api_->PyLong_FromLongLong(step_)) {
+  const bool tells = objects_.on_step != nullptr && (phase == Phase::kTrain || !trains_);
+  if (PyObject* number = tells ? api_->PyLong_FromLongLong(step_) : nullptr) {
     if (PyObject* done = Ask(objects_.on_step, number)) {
       int overflow = 0;
       if (done != api_->_Py_NoneStruct) bounded_ns = api_->PyLong_AsLongLongAndOverflow(done, &overflow);
@@ -148,12 +156,21 @@ void TorchTracer::EndStep(std::int64_t now_ns, std::optional<std::int64_t> next)
     }
     api_->Py_DecRef(number);
   }
-  if (running_) Boundary(now_ns, next, bounded_ns);
+  if (running_) Boundary(now_ns, phase, next, called_ns, bounded_ns);
 }
 
-void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next, std::int64_t bounded_ns) {
+void TorchTracer::Boundary(std::int64_t now_ns, Phase phase, std::optional<std::int64_t> next,
+                           std::int64_t called_ns, std::int64_t bounded_ns) {
+  // A batch that was fetched behind the end is the next step's.
+  const std::int64_t fetched_ns = fetch_begin_ns_ >= now_ns ? std::exchange(fetched_ns_, 0) : 0;
+  if (fetched_ns > 0) times_.data_wait_ns -= fetched_ns;
+  if (phase == Phase::kTrain && !std::exchange(job_said_, false) && source_ == StepSource::kJob) {
+    source_ = StepSource::kCounted;  // it does not say it any more
+    numbered_ = nullptr;
+  }
   if (complete_) {
-    TorchRows(*this).WriteStep(now_ns);
+    wrote_training_ = wrote_training_ || phase == Phase::kTrain;
+    TorchRows(*this).WriteStep(now_ns, phase);
     if (rate_.StepTook(now_ns - times_.begin_ns, times_.overhead_ns - times_.bounded_ns)) {
       Say("tracing took " + Rounded(rate_.share() * 100) +
           " % of the time, more than probing.torch.max_overhead: rate=" + Rounded(rate_.rate()) +
@@ -164,6 +181,8 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
     turns_.StepTook(now_ns - sampled_.begin_ns);
     last_calls_ = sampled_.calls.size();
     if (complete_) {
+      sampled_.phase = phase;
+      sampled_.number = step_;  // the job may have said it meanwhile
       pending_.push_back(std::exchange(sampled_, {}));
       if (pending_.back().base_event != nullptr) pending_.back().last_event = gpu_.Record();
     } else {
@@ -172,20 +191,37 @@ void TorchTracer::Boundary(std::int64_t now_ns, std::optional<std::int64_t> next
     nodes_.StepEnded();
     last_output_ = {};
   }
+  // Looking at all outputs takes a tenth of the time at most: where that is not enough, not in every step.
+  constexpr std::int64_t kLookShare = 10, kMostLeftNs = 1'000'000'000;
+  look_left_ns_ += (now_ns - times_.begin_ns) / kLookShare - times_.looked_ns;
+  look_left_ns_ = std::clamp(look_left_ns_, -kMostLeftNs, kMostLeftNs);
+  looking_ = options_.looks && options_.modules && look_left_ns_ >= 0;
   sampling_ = false;
   ++generation_;
   clock_.Anchor();
   Overhead::Add(Part::kTorch, times_.overhead_ns);
-  step_ = next.value_or(step_ + 1);
+  if (phase == Phase::kTrain || !trains_) step_ = next.value_or(step_ + 1);
   complete_ = true;
   outermost_.clear();
   backward_depth_ = 0;
-  times_ = {.begin_ns = now_ns, .begin_wall_ns = WallNs(), .bounded_ns = bounded_ns};
+  has_trained_ = has_gradients_ = false;
+  times_ = {.begin_ns = now_ns, .begin_wall_ns = WallNs() - (NowNs() - now_ns), .bounded_ns = bounded_ns};
+  if (fetched_ns > 0) times_.data_wait_ns = fetched_ns;
+  if (fetch_begin_ns_ < now_ns) fetch_begin_ns_ = 0;
+  gap_begin_ns_ = now_ns;
   WritePending();
-  const bool take = options_.modules && (sample_next_ || IsSampledStep(step_, rate_.rate(), rate_.thin()));
+  const bool take = IsToBeTraced(phase);
   sample_next_ = false;
   if (take) BeginSampledStep(now_ns);
-  times_.overhead_ns = NowNs() - now_ns;
+  times_.overhead_ns = NowNs() - called_ns;
+}
+
+// Whether the step that begins is. An evaluation has many parts with the number of one step.
+bool TorchTracer::IsToBeTraced(Phase last) {
+  if (!options_.modules) return false;
+  const bool evaluates = trains_ && last != Phase::kTrain && evaluates_;
+  const std::int64_t number = evaluates ? ++evaluations_ : step_;
+  return sample_next_ || IsSampledStep(number, rate_.rate(), rate_.thin());
 }
 
 void TorchTracer::BeginSampledStep(std::int64_t now_ns) {
@@ -227,94 +263,6 @@ void TorchTracer::Release(SampledStep& step) {
   gpu_.GiveBack(step.base_event);
   gpu_.GiveBack(step.last_event);
   step = {};
-}
-
-// ── what the job does ──
-
-void TorchTracer::OutermostBegins(TracedThread& thread, PyObject* module, std::int64_t now_ns) {
-  thread.root = module;
-  if (trainer_ == nullptr) trainer_ = &thread;
-  if (&thread != trainer_ || explicit_steps_ || backward_depth_ > 0) return;
-  // Without an optimizer a step is over when the same model is called again; with one, only where
-  // gradients are off: in a validation.
-  const bool again = std::find(outermost_.begin(), outermost_.end(), module) != outermost_.end();
-  const bool over = again && (optimizer_ == nullptr || GradientsAreOff());
-  if (over) EndStep(now_ns, {});
-  if ((over || !again) && outermost_.size() < kMostOutermost) outermost_.push_back(module);
-}
-
-void TorchTracer::OutermostEnded(const TracedThread& thread, std::int64_t begin_ns) {
-  if (&thread == trainer_ && backward_depth_ == 0) times_.forward_ns += NowNs() - begin_ns;
-}
-
-void TorchTracer::LookAtOutput(PyObject* module, PyObject* result) {
-  const std::int64_t begin_ns = NowNs();
-  if (PyObject* done = Ask(objects_.on_output, module, result)) api_->Py_DecRef(done);
-  times_.overhead_ns += NowNs() - begin_ns;
-}
-
-void TorchTracer::DataWaited(std::int64_t duration_ns) {
-  times_.data_wait_ns = std::max<std::int64_t>(times_.data_wait_ns, 0) + duration_ns;
-}
-
-void TorchTracer::BackwardBegins() {
-  if (!running_) return;
-  outermost_.clear();
-  if (backward_depth_++ == 0) backward_begin_ns_ = NowNs();
-}
-
-void TorchTracer::BackwardEnded(bool raised) {
-  if (!running_ || backward_depth_ == 0 || --backward_depth_ > 0) return;
-  const std::int64_t now_ns = NowNs();
-  times_.backward_ns += now_ns - backward_begin_ns_;
-  // With an exception set nothing may be called.
-  if (!raised && sampling_ && !sampled_.moments.empty()) OnMoment(BackwardMoment::Kind::kPassEnd, -1);
-}
-
-void TorchTracer::OptimizerBegins(TracedThread* thread, PyObject* optimizer) {
-  if (!running_) return;
-  if (objects_.on_gradients != nullptr) {
-    const std::int64_t begin_ns = NowNs();
-    if (PyObject* done = Ask(objects_.on_gradients, optimizer)) api_->Py_DecRef(done);
-    if (!running_) return;
-    times_.overhead_ns += NowNs() - begin_ns;
-  }
-  if (thread != nullptr) trainer_ = thread;
-  before_optimizer_ns_ = times_.forward_ns + times_.backward_ns;
-  optimizer_begin_ns_ = NowNs();
-}
-
-void TorchTracer::OptimizerEnded(PyObject* optimizer) {
-  if (!running_ || optimizer_begin_ns_ == 0) return;
-  const std::int64_t begin_ns = std::exchange(optimizer_begin_ns_, 0);
-  const std::int64_t end_ns = NowNs();
-  // Some optimizers call the model themselves.
-  const std::int64_t within_ns = times_.forward_ns + times_.backward_ns - before_optimizer_ns_;
-  times_.optimizer_ns += std::max<std::int64_t>(end_ns - begin_ns - within_ns, 0);
-  if (sampling_) TorchRows(*this).NoteOptimizer(optimizer, begin_ns, end_ns);
-  if (explicit_steps_) return;
-  // One optimizer counts: the first, until another one makes two steps without it.
-  if (optimizer_ != nullptr && optimizer != optimizer_) {
-    const bool again = std::find(others_.begin(), others_.end(), optimizer) != others_.end();
-    if (!again && others_.size() < kMostOutermost) return others_.push_back(optimizer);
-  }
-  const bool first = std::exchange(optimizer_, optimizer) == nullptr;
-  others_.clear();
-  if (PyObject* number = first ? Ask(objects_.first_step, optimizer) : nullptr) {
-    // As many as it has made: the same on all ranks, whenever each was asked to trace.
-    int overflow = 0;
-    const long long made = api_->PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (made > step_) step_ = made - 1;
-    api_->PyErr_Clear();
-    api_->Py_DecRef(number);
-  }
-  EndStep(end_ns, {});
-}
-
-void TorchTracer::StepBegins(std::int64_t number) {
-  if (!running_) return;
-  explicit_steps_ = true;
-  EndStep(NowNs(), number);
 }
 
 }  // namespace probing::pyapi

@@ -52,6 +52,7 @@ std::int32_t TorchTracer::CallBegins(TracedThread& thread, PyObject* const* argu
   }
   const auto index = static_cast<std::int32_t>(sampled_.calls.size());
   call.range.last = index;
+  call.beside = thread.beside;
   call.outer = thread.generation == generation ? thread.top : -1;
   thread.top = index;
   thread.generation = generation;

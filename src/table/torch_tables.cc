@@ -26,17 +26,25 @@ constexpr std::array kTorchTrace{
     Column{"duration_ms", kDouble, "ms", "the same in milliseconds"},
     Column{"device", kString, "", "where it ran: cpu, cuda:0"},
     Column{"sampled", kBool, "", "whether only some steps are traced and this is one of them"},
+    Column{"phase", kString, "",
+           "as in python.torch_steps; infer: also calls on a thread that does not train"},
 };
 
 constexpr std::array kTorchSteps{
     kTime,
-    Column{"step", kInt64, "", "training step"},
+    Column{"step", kInt64, "",
+           "training step: updates of the parameters before it; of an evaluation, the next one"},
     Column{"duration", kDouble, "s", "the whole step"},
     Column{"data_wait", kDouble, "s", "waiting for the next batch"},
     Column{"forward", kDouble, "s", "in forward passes"},
     Column{"backward", kDouble, "s", "in backward passes"},
     Column{"optimizer", kDouble, "s", "in the optimizer"},
     Column{"overhead", kDouble, "s", "spent by Probing itself"},
+    Column{"phase", kString, "",
+           "train; validate or infer: calls of a model without gradients, which are no step"},
+    Column{"step_source", kString, "",
+           "where the number comes from: job, optimizer (its state), or counted since tracing began"},
+    Column{"backward_passes", kInt64, "", "backward passes in it: micro-batches, or several losses"},
 };
 
 constexpr std::array kVariables{
@@ -182,6 +190,10 @@ constexpr std::array kNonfinite{
     Column{"infs", kInt64, "", "how many are infinite"},
     Column{"numbers", kInt64, "", "how many there are"},
     Column{"shape", kString, "", "of the tensor"},
+    Column{"origin", kBool, "",
+           "whether it came from this module: the first finding of all, in a step in which each call was "
+           "looked at, "
+           "and its parameters are finite"},
 };
 
 constexpr std::array kCompiles{

@@ -24,7 +24,7 @@ SELECT CASE WHEN s.rank IS NULL THEN [] ELSE [s.rank] END AS ranks, [s.pid] AS p
           ELSE ', ' || round(avg(coalesce(w.wait, 0)) * 1e3, 1) || ' ms of which are for other ranks' END AS evidence,
        'probing -t ' || s.pid || ' flamegraph -d 10 --threads -o data.svg' AS next
 FROM global.python.torch_steps AS s LEFT JOIN waits AS w USING (host, pid, step)
-WHERE s.timestamp > now() - to_seconds({patience} * 6)
+WHERE s.timestamp > now() - to_seconds({patience} * 6) AND coalesce(s.phase, 'train') = 'train'
 GROUP BY s.host, s.pid, s.rank
 HAVING count(*) >= 10 AND sum(s.data_wait) > 0.3 * sum(s.duration - coalesce(w.wait, 0))
    AND sum(s.data_wait) > 0.1 * sum(s.duration) AND avg(s.data_wait) > 0.002

@@ -19,20 +19,26 @@ numbered AS (
   SELECT *, row_number() OVER (PARTITION BY host, pid, name ORDER BY timestamp_ns DESC) AS back FROM logged
 ),
 bad AS (
-  SELECT host, pid, rank, name || ' is ' || CASE WHEN isnan(number) THEN 'NaN' ELSE 'infinite' END AS text, step,
-         timestamp_ns, 1 AS times, 'training_logs' AS source
+  SELECT host, pid, rank, name || ' is ' || CASE WHEN isnan(number) THEN 'NaN' ELSE 'infinite' END
+         || coalesce(' since step ' || step, '') AS text, timestamp_ns, 1 AS times, 'training_logs' AS source
   FROM logged WHERE isnan(number) OR isinf(number)
   UNION ALL
+  -- Modules that are called later, and those around it, have it from the one that it came from.
   SELECT host, pid, rank,
-         CASE stage WHEN 'gradient' THEN 'the gradient of ' ELSE 'the output of ' END || module
-         || coalesce(' (' || module_type || ')', '') || ' has ' || nans || ' NaN and ' || infs || ' infinite of '
-         || numbers || ' numbers', step, timestamp_ns, 0, 'python.nonfinite'
+         CASE WHEN nans > 0 THEN 'NaN' ELSE 'infinity' END
+         || CASE WHEN origin THEN ' came from module ' || module
+            WHEN stage = 'gradient' THEN ' was seen first in the gradient of ' || module
+            ELSE ' was seen first in what ' || module || ' returned (it may have come from a module within)' END
+         || coalesce(' at step ' || step, '') || ' (' || CASE WHEN nans > 0 THEN nans ELSE infs END || ' of '
+         || numbers || ' numbers)', timestamp_ns, 0, 'python.nonfinite'
   FROM global.python.nonfinite
 ),
 broken AS (
   SELECT b.host, b.pid, rank, coalesce(any_value(job), b.host || '/' || b.pid) AS job,
-         min(timestamp_ns) - coalesce(any_value(offset_ns), 0) AS since_ns, arg_min(text, timestamp_ns) AS text,
-         arg_min(step, timestamp_ns) AS step, arg_min(source, timestamp_ns) AS source, sum(times) AS times
+         min(timestamp_ns) - coalesce(any_value(offset_ns), 0) AS since_ns,
+         coalesce(arg_min(text, timestamp_ns) FILTER (contains(text, ' came from module ')),
+                  arg_min(text, timestamp_ns)) AS text,
+         arg_min(source, timestamp_ns) AS source, sum(times) AS times
   FROM bad AS b LEFT JOIN member USING (host, pid) LEFT JOIN clock USING (host) GROUP BY b.host, b.pid, rank
 ),
 pace AS (
@@ -53,7 +59,7 @@ jumped AS (
 )
 SELECT list(rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks, list(pid ORDER BY rank) AS pids,
        arg_min(host, since_ns) AS host, min(since_ns) AS since_ns, 'error' AS severity,
-       arg_min(text, since_ns) || coalesce(' since step ' || arg_min(step, since_ns), '')
+       arg_min(text, since_ns)
        || CASE WHEN max(times) > 0 THEN ' (' || max(times) || ' times)' ELSE '' END
        || CASE WHEN any_value(ranks) > count(*) THEN '; ' || any_value(ranks) - count(*) || ' more ranks have it since'
           ELSE '' END AS evidence,

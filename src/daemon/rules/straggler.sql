@@ -112,7 +112,7 @@ own AS (
   SELECT s.host, s.pid, m.job, median(s.data_wait) AS data_s, median(s.forward) AS forward_s,
          median(s.backward) AS backward_s
   FROM global.python.torch_steps AS s JOIN member AS m USING (host, pid, rank, job)
-  WHERE s.timestamp > now() - to_seconds({patience} * 6)
+  WHERE s.timestamp > now() - to_seconds({patience} * 6) AND coalesce(s.phase, 'train') = 'train'
   GROUP BY s.host, s.pid, m.job HAVING count(*) >= 5
 ),
 compared AS (

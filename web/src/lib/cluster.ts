@@ -15,7 +15,8 @@ export const METRICS: RankMetric[] = [
 // Of jobs that run also the ranks that have ended; jobs that are over are shown when there is no other.
 const RANKS_SQL = `WITH steps AS (
     SELECT host, pid, max(step) AS step, avg(duration) AS duration, avg(data_wait) AS data_wait, count(*) AS n
-    FROM global.python.torch_steps WHERE timestamp > now() - interval '30 seconds' GROUP BY host, pid),
+    FROM global.python.torch_steps
+    WHERE timestamp > now() - interval '30 seconds' AND phase IS DISTINCT FROM 'validate' GROUP BY host, pid),
   waits AS (
     SELECT host, pid, sum(duration_ms) / 1e3 AS waited
     FROM global.python.collectives WHERE timestamp > now() - interval '30 seconds' GROUP BY host, pid),
@@ -36,7 +37,7 @@ const STACKS_SQL = `SELECT processes, ranks, innermost, stack, job FROM global.c
   ORDER BY processes DESC, pid`;
 
 const HEAT_SQL = `SELECT job, rank, step, duration FROM global.python.torch_steps
-  WHERE timestamp > now() - interval '10 minutes' AND rank IS NOT NULL
+  WHERE timestamp > now() - interval '10 minutes' AND rank IS NOT NULL AND phase IS DISTINCT FROM 'validate'
   QUALIFY step > max(step) OVER (PARTITION BY job) - 200 ORDER BY rank, step`;
 
 // Who is waited for waits least: the time of a step without what it spent in collectives is a rank's own.
@@ -46,7 +47,7 @@ const SLOWEST_SQL = `WITH waits AS (
   own AS (
     SELECT s.job, s.rank, s.step, greatest(s.duration - coalesce(w.waited, 0), 0) AS own
     FROM global.python.torch_steps AS s LEFT JOIN waits AS w USING (host, pid, step)
-    WHERE s.timestamp > now() - interval '10 minutes' AND s.rank IS NOT NULL)
+    WHERE s.timestamp > now() - interval '10 minutes' AND s.rank IS NOT NULL AND s.phase IS DISTINCT FROM 'validate')
   SELECT job, step, arg_max(rank, own) AS rank, max(own) AS slowest, median(own) AS middle
   FROM own GROUP BY job, step HAVING count(*) > 1
   QUALIFY step > max(step) OVER (PARTITION BY job) - 200 ORDER BY step`;

@@ -14,7 +14,7 @@ const since = (minutes: number) => `timestamp > now() - interval '${Number(minut
 
 // Steps in order, neighbours averaged when there are very many.
 function stepsSql(minutes: number) {
-  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE ${since(minutes)} AND ${ONE_JOB})
+  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${since(minutes)} AND ${ONE_JOB})
     SELECT any_value(job) AS job, max(step) AS step, max(timestamp_ns) / 1e9 AS time, count(*) AS steps, avg(duration) AS duration,
       avg(coalesce(data_wait, 0)) AS data_wait, avg(forward) AS forward, avg(backward) AS backward,
       avg(optimizer) AS optimizer, avg(overhead) AS overhead
@@ -23,7 +23,7 @@ function stepsSql(minutes: number) {
 
 function ranksSql(minutes: number) {
   return `WITH parts AS (SELECT *, ${WHO} AS who,
-      ntile(${POINTS}) OVER (PARTITION BY pid ORDER BY timestamp) AS part FROM python.torch_steps WHERE ${since(minutes)})
+      ntile(${POINTS}) OVER (PARTITION BY pid ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${since(minutes)})
     SELECT 'duration' AS name, who, max(step) AS step, max(timestamp_ns) / 1e9 AS time, avg(duration) AS value
     FROM parts GROUP BY who, part ORDER BY time`;
 }
