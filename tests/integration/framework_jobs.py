@@ -296,6 +296,8 @@ def run(
     """Diagnose is asked again and again, without a hint, from when it goes wrong; and once more later."""
     chance = random.Random(f"{framework} {trouble} {seed}")
     who, step = chance.randrange(world), chance.randrange(45, 70)
+    if way == "inject" and trouble in NEEDS_TRACING:
+        step += 100  # what was before it is watched is not known
     result = Run(framework, trouble, way, who)
     with started(probing, zygote, folder, framework, trouble, who, step, world, way) as job:
         if way == "inject":

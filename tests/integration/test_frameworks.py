@@ -56,8 +56,7 @@ def test_what_is_wrong_is_named_with_its_rank_and_nothing_else(
     run = jobs.run(probing, zygote, tmp_path, framework, trouble, 1, WORLD, PATIENCE, way)
     assert run.is_right, run
     assert words in run.finding["evidence"], run
-    [seen] = run.seen
-    assert seen["ranks"] == WORLD, seen
+    assert [seen["ranks"] for seen in run.seen] in ([WORLD], []), run  # none of a job that has ended
 
 
 @pytest.mark.load_dependent("a rank that gets no CPU is a straggler in truth")

@@ -103,6 +103,15 @@ while True:
         continue
     pid = os.fork()
     if pid == 0:
-        become(order)
-        break  # it ends as any Python does, with what it raises
+        code = 1
+        try:
+            become(order)
+            code = 0
+        except SystemExit as error:
+            code = error.code or 0
+        except Exception:
+            sys.excepthook(*sys.exc_info())  # as Python would
+        finally:
+            sys.stderr.flush()
+            os._exit(code)  # what is left of torch's threads after a fork cannot be taken apart
     print(pid, flush=True)

@@ -2,7 +2,7 @@
 -- about: A value is not a number any more, or the loss has jumped.
 -- Looks at what the job logs (python.metrics), at watched variables (python.variables), and at what nan=on has seen in
 -- models (python.nonfinite). In a job a NaN is in everybody's weights a step later: named are the ranks that had it first,
--- all those that had it before half a step was over; the others follow from it.
+-- all those that had it within a tenth of a step; the others got it from them.
 WITH member AS (
   SELECT host, pid, job FROM global.probing.targets WHERE job_role = 'rank'
 ),
@@ -48,7 +48,7 @@ pace AS (
 earliest AS (
   SELECT b.*, count(*) OVER (PARTITION BY job) AS ranks
   FROM broken AS b LEFT JOIN pace USING (job)
-  QUALIFY since_ns <= min(since_ns) OVER (PARTITION BY job) + 0.5 * coalesce(step_ns, 0)
+  QUALIFY since_ns <= min(since_ns) OVER (PARTITION BY job) + 0.1 * coalesce(step_ns, 0)
 ),
 jumped AS (
   SELECT host, pid, rank, name, arg_max(step, number) FILTER (back <= 5) AS step,
