@@ -21,7 +21,7 @@ die() { printf 'deps: %s\n' "$*" >&2; exit 1; }
 # Versions are those of Debian 12, which do not change; libraries with a version in their name
 # are asked for by that name.
 BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
-                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev liblz4-dev
+                libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev liblz4-dev zlib1g-dev
                 python3 python3-venv ca-certificates git)
 TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl)
 # What the tests talk to. They start these themselves, with directories and ports of their own.

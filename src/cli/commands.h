@@ -20,6 +20,7 @@ Command MemoryCommand();
 Command FlamegraphCommand();
 Command RecordCommand();
 Command TopCommand();
+Command ProfileCommand();
 Command EvalCommand();
 Command ReplCommand();
 Command DebugCommand();

@@ -74,19 +74,19 @@ bool LooksLikeTarget(std::string_view word) {
 
 bool LooksLikeDirectory(std::string_view word) {
   return word == "." || word == ".." || word.starts_with('/') || word.starts_with("./") ||
-         word.starts_with("../");
+         word.starts_with("../") || word.ends_with(".json") || word.ends_with(".json.gz");
 }
 
 Result<std::string> ParseDirectory(std::string_view word) {
   const std::string text(word);
   char path[PATH_MAX];
-  if (realpath(text.c_str(), path) == nullptr) return ErrnoError("look at the directory " + text);
+  if (realpath(text.c_str(), path) == nullptr) return ErrnoError("look at " + text);
   struct stat info{};
-  if (stat(path, &info) != 0) return ErrnoError("look at the directory " + text);
-  if (!S_ISDIR(info.st_mode))
-    return Error{Code::kUsage, text + " is not a directory",
+  if (stat(path, &info) != 0) return ErrnoError("look at " + text);
+  if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
+    return Error{Code::kUsage, text + " is neither a directory nor a file",
                  "a directory has history (PROBING_DATA_DIR, with job=… in it) or Flight Recorder's files "
-                 "(_dump_RANK)"};
+                 "(_dump_RANK), a file is a trace of torch.profiler"};
   return std::string(path);
 }
 

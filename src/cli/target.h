@@ -5,6 +5,7 @@
 //   host:port/1234       one of the processes there
 //   unix:PATH[/1234]     the same by the path of a socket
 //   rank:3               the process of this machine that does the work of rank 3
+//   DIR, trace.json[.gz] what was recorded: history, Flight Recorder's dumps, a trace of torch.profiler
 //   job, job:NAME        all ranks of this machine, for commands that take several
 #pragma once
 
@@ -36,14 +37,16 @@ struct TargetName {
 };
 
 // Whether a word has the form of a target: a number, host:port, [v6]:port, unix:PATH, rank:N,
-// clickhouse://… or the path of a directory. So `probing 1234 inject` needs no -t. A word with a space or
+// clickhouse://… or the path of a directory or of a trace. So `probing 1234 inject` needs no -t. A word with
+// a space or
 // '=' never has.
 bool LooksLikeTarget(std::string_view word);
 
-// Whether a word is the path of a directory: it begins with /, ./ or ../, or is . or ..
+// Whether a word is the path of a directory or of a trace: it begins with /, ./ or ../, is . or .., or ends
+// with .json or .json.gz.
 bool LooksLikeDirectory(std::string_view word);
 
-// The absolute path of a directory that exists.
+// The absolute path of a directory, or of a file, that exists.
 Result<std::string> ParseDirectory(std::string_view word);
 
 // kUsage for words that are no target and for kinds of targets this version does not serve.

@@ -69,8 +69,9 @@ Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
       return Error{Code::kPermission, "directories can be asked for over the unix socket only",
                    "run `probing -t DIR diagnose` on the machine that has it"};
     if (!asked.directory.starts_with('/') || !RecordedJob::IsIn(asked.directory))
-      return Error{Code::kUsage, asked.directory + " has no recordings of torch's Flight Recorder",
-                   "their files are called _dump_RANK or nccl_trace_rank_RANK"};
+      return Error{Code::kUsage,
+                   asked.directory + " has no recordings of torch's Flight Recorder and no traces",
+                   "their files are called _dump_RANK or nccl_trace_rank_RANK, and *.pt.trace.json[.gz]"};
   }
   return asked;
 }
@@ -101,6 +102,10 @@ asio::awaitable<Result<Json>> RowsOf(Daemon& daemon, const Asked& asked, std::st
 // A rank of a recording has no process that could be looked at.
 void PointIntoRecording(const std::string& directory, Json& finding) {
   finding["pids"] = Json::array();
+  if (finding["class"] == "gpu_idle" || finding["class"] == "exposed_communication") {
+    finding["next"] = "probing -t " + directory + " profile";
+    return;
+  }
   const Json& ranks = finding["ranks"];
   finding["next"] = "probing -t " + directory + " query \"SELECT * FROM python.collective_starts" +
                     (ranks.empty() ? "" : " WHERE rank = " + ranks[0].dump()) + " ORDER BY timestamp\"";

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kThreads = 2;
 constexpr std::int64_t kMaxWidth = 10'000;
+constexpr auto kRecordedKept = std::chrono::seconds(20);
 
 query::ClientOptions ClientOptions() { return {.view_directory = wire::ConfigDirectory()}; }
 
@@ -127,6 +128,7 @@ Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& samplin
       hosts_(hosts),
       settings_(settings),
       views_(DescribeViews(wire::ConfigDirectory())),
+      recorded_until_(io),
       shared_(io),
       own_(ClientOptions(), kThreads),
       unseen_(io, own_.threads, targets) {}
@@ -251,14 +253,23 @@ void Queries::NoticeNewViews() {
   if (for_hosts_) for_hosts_->client.Renew();
 }
 
-asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Queries::Recorded(std::string directory) {
-  if (std::shared_ptr<const RecordedJob> job = recorded_.lock();
-      job != nullptr && job->directory() == directory)
-    co_return job;
-  Result<std::shared_ptr<const RecordedJob>> job =
-      co_await Aside(io_, own_.threads, [&] { return RecordedJob::Load(directory); });
-  if (job.ok()) recorded_ = *job;
-  co_return job;
+asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Queries::Recorded(std::string path) {
+  std::shared_ptr<const RecordedJob> known = recorded_;
+  if (known == nullptr || known->path() != path || !known->IsCurrent()) {
+    recorded_.reset();
+    known.reset();
+    const auto most_events = static_cast<std::size_t>(settings_.GetNumber("probing.trace.events"));
+    Result<std::shared_ptr<const RecordedJob>> job =
+        co_await Aside(io_, own_.threads, [&] { return RecordedJob::Load(path, most_events); });
+    if (!job.ok()) co_return job.error();
+    known = recorded_ = *job;
+  }
+  // A command asks several times; a new one most often soon.
+  recorded_until_.expires_after(kRecordedKept);
+  recorded_until_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) recorded_.reset();
+  });
+  co_return known;
 }
 
 asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request& request,

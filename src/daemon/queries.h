@@ -7,6 +7,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "cluster/gathering.h"
 #include "daemon/history.h"
@@ -57,7 +58,8 @@ class Queries {
   OtherHosts& hosts_;
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last
-  std::weak_ptr<const RecordedJob> recorded_;
+  std::shared_ptr<const RecordedJob> recorded_;  // the last one, for a moment
+  boost::asio::steady_timer recorded_until_;
   SharedAnswers shared_;
   QueryPool own_;
   std::optional<QueryPool> for_hosts_;  // once one of them has asked

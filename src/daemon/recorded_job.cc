@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -13,6 +14,9 @@
 #include "table/flight_rows.h"
 #include "table/registry.h"
 #include "table/stored.h"
+#include "trace/reader.h"
+#include "trace/rows.h"
+#include "trace/timeline.h"
 
 namespace probing::daemon {
 namespace {
@@ -21,6 +25,7 @@ using table::FlightEntry;
 using table::FlightRecording;
 
 constexpr std::size_t kMostRanks = 4096;
+constexpr std::size_t kMostTraces = 256;
 constexpr off_t kMostFileBytes = off_t{256} << 20;
 constexpr std::int64_t kMostRank = 1 << 24;
 
@@ -47,6 +52,19 @@ std::map<std::int64_t, std::string> FindRecordings(const std::string& directory)
     if (const std::optional<std::int64_t> rank = RankOf(name))
       found.try_emplace(*rank, directory + "/" + name);
   }
+  return found;
+}
+
+// As torch.profiler.tensorboard_trace_handler() names them, of each rank one or more.
+std::vector<std::string> FindTraces(const std::string& directory) {
+  std::vector<std::string> found;
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok()) return found;
+  for (const std::string& name : *names) {
+    if (name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz"))
+      found.push_back(directory + "/" + name);
+  }
+  std::ranges::sort(found);
   return found;
 }
 
@@ -87,25 +105,85 @@ bool IsJson(std::string_view bytes) {
 
 }  // namespace
 
-bool RecordedJob::IsIn(const std::string& directory) { return !FindRecordings(directory).empty(); }
+bool RecordedJob::IsIn(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return false;
+  return S_ISREG(info.st_mode) || !FindRecordings(path).empty() || !FindTraces(path).empty();
+}
 
-Result<std::shared_ptr<const RecordedJob>> RecordedJob::Load(const std::string& directory) {
-  const std::map<std::int64_t, std::string> files = FindRecordings(directory);
+std::string RecordedJob::VersionOf(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return "";
+  return std::to_string(info.st_ino) + " " + std::to_string(info.st_size) + " " +
+         std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+}
+
+Result<std::shared_ptr<const RecordedJob>> RecordedJob::Load(const std::string& path,
+                                                             std::size_t most_events) {
+  auto job = std::make_shared<RecordedJob>();
+  job->path_ = path;
+  job->name_ = path.substr(path.rfind('/') + 1);
+  job->version_ = VersionOf(path);
+  RETURN_IF_ERROR(job->Load(most_events));
+  return std::shared_ptr<const RecordedJob>(std::move(job));
+}
+
+Result<void> RecordedJob::Load(std::size_t most_events) {
+  struct stat info{};
+  if (stat(path_.c_str(), &info) != 0) return ErrnoError("look at " + path_);
+  if (!S_ISDIR(info.st_mode)) {
+    Result<void> added = AddTrace(path_, most_events);
+    if (!added.ok())
+      return Error{added.error().code, path_ + ": " + added.error().message, added.error().hint};
+    return {};
+  }
+  if (!FindRecordings(path_).empty()) return LoadRecordings();
+  const std::vector<std::string> traces = FindTraces(path_);
+  if (traces.size() > kMostTraces) {
+    return Error{Code::kUsage, path_ + " has " + std::to_string(traces.size()) + " traces",
+                 "at most " + std::to_string(kMostTraces) + " are read: copy those that matter"};
+  }
+  for (const std::string& trace : traces) {
+    if (const Result<void> added = AddTrace(trace, most_events / traces.size()); !added.ok())
+      problems_.push_back(trace + " is left out: " + added.error().message);
+  }
+  if (targets_.empty())
+    return Error{Code::kFailed, "no trace in " + path_ + " can be read", problems_.front()};
+  return {};
+}
+
+Result<void> RecordedJob::LoadRecordings() {
+  const std::map<std::int64_t, std::string> files = FindRecordings(path_);
   if (files.size() > kMostRanks) {
-    return Error{Code::kUsage, directory + " has recordings of " + std::to_string(files.size()) + " ranks",
+    return Error{Code::kUsage, path_ + " has recordings of " + std::to_string(files.size()) + " ranks",
                  "at most " + std::to_string(kMostRanks) + " are read: copy those that matter"};
   }
-  auto job = std::make_shared<RecordedJob>();
-  job->directory_ = directory;
-  job->name_ = directory.substr(directory.rfind('/') + 1);
   for (const auto& [rank, path] : files) {
-    if (const Result<void> added = job->Add(rank, path); !added.ok())
-      job->problems_.push_back(path + " is left out: " + added.error().message);
+    if (const Result<void> added = Add(rank, path); !added.ok())
+      problems_.push_back(path + " is left out: " + added.error().message);
   }
-  job->AddMissing();
-  if (job->arenas_.empty())
-    return Error{Code::kFailed, "no recording in " + directory + " can be read", job->problems_.front()};
-  return std::shared_ptr<const RecordedJob>(std::move(job));
+  AddMissing();
+  if (arenas_.empty())
+    return Error{Code::kFailed, "no recording in " + path_ + " can be read", problems_.front()};
+  return {};
+}
+
+Result<void> RecordedJob::AddTrace(const std::string& path, std::size_t most_events) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<trace::ByteSource> source, trace::ByteSource::Open(path));
+  ASSIGN_OR_RETURN(trace::ReadTrace trace, trace::Read(*source, most_events));
+  if (!trace.problem.empty()) problems_.push_back(path + ": " + trace.problem);
+  trace::Arrange(trace.events);
+  ASSIGN_OR_RETURN(trace::Rings rings, trace::WriteRows(trace.events, 1));
+  if (rings.lost > 0)
+    problems_.push_back(path + ": " + std::to_string(rings.lost) + " rows are left out, there is no memory");
+  // Traces may say nothing of their rank, or several the same.
+  table::Target target{.pid = -1 - trace.events.rank.value_or(0), .rank = trace.events.rank, .host = name_};
+  while (std::ranges::find(targets_, target.pid, &table::Target::pid) != targets_.end()) --target.pid;
+  if (!trace.events.host.empty()) target.host = trace.events.host;
+  target.ring_fds = std::move(rings.fds);
+  targets_.push_back(std::move(target));
+  std::ranges::move(rings.arenas, std::back_inserter(arenas_));
+  return {};
 }
 
 Result<void> RecordedJob::Add(std::int64_t rank, const std::string& path) {
@@ -148,12 +226,12 @@ table::Rows RecordedJob::Provide(const table::Table& table, const table::Target*
   std::vector<table::Value> row;
   for (const std::size_t column : columns) {
     const std::string_view name = table.columns[column].name;
-    row.push_back(name == "job"    ? table::Value(name_)
-                  : name == "name" ? table::Value("rank " + std::to_string(*target->rank))
-                  : name == "state"
-                      ? table::Value(std::string(target->ring_fds.empty() ? "missing" : "recorded"))
-                  : name == "job_role" ? table::Value(std::string("rank"))
-                                       : table::Value());
+    row.push_back(
+        name == "job"        ? table::Value(name_)
+        : name == "name"     ? table::Value(target->rank ? "rank " + std::to_string(*target->rank) : name_)
+        : name == "state"    ? table::Value(std::string(target->ring_fds.empty() ? "missing" : "recorded"))
+        : name == "job_role" ? table::Value(std::string("rank"))
+                             : table::Value());
   }
   rows.Add(std::move(row));
   return rows;

@@ -1,11 +1,15 @@
-// A job that is known by files only: what torch's Flight Recorder wrote for each rank when it hung.
+// A job that is known by files only: what torch's Flight Recorder wrote for each rank when it hung, or traces
+// of torch.profiler.
 //
 // `probing -t DIRECTORY query` and `diagnose` read such files (`_dump_RANK`, `nccl_trace_rank_RANK`, with or
-// without .json or .pickle) as if the ranks were targets: the same tables, the same rules. Ranks have no
+// without .json or .pickle; `*.pt.trace.json`, with or without .gz) as if the ranks were targets: the same
+// tables, the same rules. A trace may also be named itself, whatever it is called. Ranks have no
 // process, so their pid is −1 − rank, and tables that are read from a process are empty. Files are untrusted:
 // nothing in them is run.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,13 +23,15 @@ namespace probing::daemon {
 
 class RecordedJob {
  public:
-  // Whether a file of the directory has the name of a recording.
-  static bool IsIn(const std::string& directory);
+  // Whether it is a file, or a directory in which one has the name of a recording or of a trace.
+  static bool IsIn(const std::string& path);
 
-  // An error when there are too many, or none can be read.
-  static Result<std::shared_ptr<const RecordedJob>> Load(const std::string& directory);
+  // An error when there are too many, or none can be read. Of each trace `most_events` are.
+  static Result<std::shared_ptr<const RecordedJob>> Load(const std::string& path, std::size_t most_events);
 
-  const std::string& directory() const { return directory_; }
+  const std::string& path() const { return path_; }
+  // Whether the file, or the directory, is still as it was when it was read.
+  bool IsCurrent() const { return VersionOf(path_) == version_; }
   const std::vector<table::Target>& targets() const { return targets_; }
   // Files that could not be read, as sentences.
   const std::vector<std::string>& problems() const { return problems_; }
@@ -36,11 +42,16 @@ class RecordedJob {
                       const std::vector<std::size_t>& columns) const;
 
  private:
+  static std::string VersionOf(const std::string& path);
+  Result<void> Load(std::size_t most_events);
+  Result<void> LoadRecordings();
   Result<void> Add(std::int64_t rank, const std::string& path);
+  Result<void> AddTrace(const std::string& path, std::size_t most_events);
   void AddMissing();
 
-  std::string directory_;
-  std::string name_;  // of the directory, without its path
+  std::string path_;     // of the directory, or of the trace
+  std::string name_;     // of the same, without what is before it
+  std::string version_;  // of what was read
   std::vector<std::unique_ptr<ring::Arena>> arenas_;
   std::vector<table::Target> targets_;
   std::set<std::int64_t> members_;  // ranks that some group has

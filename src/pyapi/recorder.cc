@@ -40,7 +40,8 @@ State& TheState() {
 
 std::vector<ring::Column> DeclaredColumns(std::string_view name) {
   std::vector<ring::Column> columns;
-  for (const auto list : {table::PythonTables(), table::TorchTables(), table::NcclTables()}) {
+  for (const auto list :
+       {table::PythonTables(), table::TorchTables(), table::ProfileTables(), table::NcclTables()}) {
     for (const table::Table& declared : list) {
       if (declared.name != name) continue;
       for (const table::Column& column : declared.columns) columns.push_back(table::InRing(column));

@@ -28,6 +28,11 @@ Value SampleValue(const table::Table& table, const table::Column& column, std::i
     if (column.name == "text") return row % 3 == 2 ? Value(std::string("fine")) : Value();
     if (column.name == "value") return row % 3 == 2 ? Value() : Value(static_cast<double>(row) / 2);
   }
+  if (column.name == "kind" && (table.name == "gpu.kernels" || table.name == "python.torch_ops")) {
+    constexpr const char* kGpuKinds[] = {"kernel", "memcpy", "memset"};
+    constexpr const char* kOpKinds[] = {"op", "annotation", "runtime"};
+    return std::string(table.name == "gpu.kernels" ? kGpuKinds[row % 3] : kOpKinds[row % 3]);
+  }
   switch (column.type) {
     case Type::kInt64:
       return row;

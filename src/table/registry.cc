@@ -83,8 +83,8 @@ std::span<const Table* const> AllTables() {
   };
   static const Sorted sorted = [] {
     Sorted all;
-    for (const auto list : {PythonTables(), TorchTables(), SystemTables(), DeviceTables(), NcclTables(),
-                            OwnTables(), Views()}) {
+    for (const auto list : {PythonTables(), TorchTables(), ProfileTables(), ProfileViews(), SystemTables(),
+                            DeviceTables(), NcclTables(), OwnTables(), Views()}) {
       for (const Table& table : list) all.tables.at(all.count++) = &table;
     }
     std::ranges::sort(std::span(all.tables).first(all.count), {},

@@ -35,6 +35,8 @@ std::span<const Table> PythonTables();
 std::span<const Table> TorchTables();
 std::span<const Table> SystemTables();
 std::span<const Table> DeviceTables();
+std::span<const Table> ProfileTables();
+std::span<const Table> ProfileViews();
 std::span<const Table> NcclTables();
 std::span<const Table> OwnTables();
 std::span<const Table> Views();

@@ -25,6 +25,10 @@
 //                                          on_cpu, has_gil, mark}}; a stack lists frames outermost first,
 //                                          [0] is empty; thread, stack, frame and mark numbers are positions
 //                                          in those lists; weight counts periods; the reason is the mark
+//   POST torch_profile {target, steps? | seconds?, shapes?, stacks?, patience?, from_ns?}
+//                                          {profile, steps, from_ns, to_ns, ops, gpu, bytes, trace, ended_by,
+//                                          problem}: torch's profiler was on; trace is where the file can be
+//                                          read on that machine until the next one
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
 //                                          thread_name, stack, on_cpu, has_gil, weight}], bursts: [{reason,
 //                                          running, period_ns, samples_taken, lost, folded}]}
@@ -79,6 +83,7 @@ inline constexpr std::string_view kConfigRoute = "/api/v1/config";
 inline constexpr std::string_view kInjectRoute = "/api/v1/inject";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
+inline constexpr std::string_view kTorchProfileRoute = "/api/v1/torch_profile";
 inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
 inline constexpr std::string_view kQueryRoute = "/api/v1/query";
 inline constexpr std::string_view kBacktraceRoute = "/api/v1/backtrace";

@@ -68,6 +68,11 @@ constexpr std::array kSettings{
             "how long something has to last before `probing diagnose` calls it wrong"},
     Setting{"probing.diagnose.window", kDaemon, kSeconds, "600", 1, 2592000, "",
             "how long a death is news for `probing diagnose`"},
+    Setting{"probing.profile.memory", kDaemon, kBytes, "1073741824", 1 << 20, 1099511627776.0, "",
+            "a `probing profile` ends early when the job has grown by this much meanwhile"},
+    Setting{
+        "probing.trace.events", kDaemon, kCount, "2000000", 1, 100000000, "",
+        "how many events of a profile, or of a trace of torch.profiler, become rows; the others are counted"},
     Setting{"probing.retention_days", kDaemon, kCount, "0", 0, 36500, "",
             "how many days rows are kept in files, too; 0 keeps them in memory only"},
     Setting{"probing.retention_bytes", kDaemon, kBytes, "10737418240", 1 << 20, 1125899906842624.0, "",

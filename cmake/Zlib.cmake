@@ -1,0 +1,13 @@
+# zlib from Debian's zlib1g-dev, linked statically like OpenSSL (OpenSsl.cmake): traces are sent compressed.
+find_library(PROBING_LIBZ NAMES libz.a HINTS /usr/lib/x86_64-linux-gnu NO_CMAKE_FIND_ROOT_PATH)
+if(NOT PROBING_LIBZ OR NOT EXISTS /usr/include/zlib.h)
+  message(FATAL_ERROR "libz.a is missing: run `make deps` first")
+endif()
+set(ZLIB_HEADERS ${CMAKE_BINARY_DIR}/third_party/zlib)
+file(MAKE_DIRECTORY ${ZLIB_HEADERS})
+foreach(HEADER zlib.h zconf.h)
+  file(CREATE_LINK /usr/include/${HEADER} ${ZLIB_HEADERS}/${HEADER} SYMBOLIC)
+endforeach()
+add_library(probing_zlib INTERFACE)
+target_include_directories(probing_zlib SYSTEM INTERFACE ${ZLIB_HEADERS})
+target_link_libraries(probing_zlib INTERFACE ${PROBING_LIBZ})
