@@ -173,6 +173,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddInjectRoute(router, daemon);
   AddSourceRoute(router, daemon);
   AddStackRoutes(router, daemon);
+  AddProfileRoute(router, daemon);
   AddServerRoutes(router, daemon);
   AddLiveRoutes(router, daemon);
   AddMetrics(router, daemon);

@@ -41,6 +41,7 @@ void AddConfigRoutes(server::Router& router, Daemon& daemon);   // api_config.cc
 void AddInjectRoute(server::Router& router, Daemon& daemon);    // api_inject.cc
 void AddSourceRoute(server::Router& router, Daemon& daemon);    // api_source.cc
 void AddStackRoutes(server::Router& router, Daemon& daemon);    // api_stacks.cc: backtrace, flamegraph
+void AddProfileRoute(server::Router& router, Daemon& daemon);   // api_profile.cc: torch_profile
 void AddServerRoutes(server::Router& router, Daemon& daemon);   // api_server.cc: listen, token, tables, ready
 void AddLiveRoutes(server::Router& router, Daemon& daemon);     // api_live.cc: events, repl
 void AddMetrics(server::Router& router, Daemon& daemon);        // metrics.cc

@@ -359,6 +359,18 @@ void Targets::AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd) {
   found->second->has_series = true;
 }
 
+void Targets::AddProfile(pid_t pid, std::vector<std::shared_ptr<const ScopedFd>> rings, ScopedFd trace) {
+  const auto found = targets_.find(pid);
+  if (found == targets_.end()) return;
+  Target& target = *found->second;
+  for (const auto& ring : rings) target.ring_fds.push_back(ring);
+  target.trace = std::move(trace);
+  target.profiles.push_back(std::move(rings));
+  if (target.profiles.size() <= kMostProfiles) return;
+  for (const auto& oldest : target.profiles.front()) std::erase(target.ring_fds, oldest);
+  target.profiles.pop_front();
+}
+
 void Targets::Forget(pid_t pid) { targets_.erase(pid); }
 
 std::vector<const Target*> Targets::Shown() const {

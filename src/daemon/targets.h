@@ -11,6 +11,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,8 +59,11 @@ struct Target {
   std::vector<std::shared_ptr<const ScopedFd>> ring_fds;
   // When the probe was asked last to bring python.collectives up to date.
   std::chrono::steady_clock::time_point collectives_read;
-  bool has_series = false;  // this daemon's is among them
+  bool has_series = false;                                            // this daemon's is among them
+  std::deque<std::vector<std::shared_ptr<const ScopedFd>>> profiles;  // which of them are of which profile
+  ScopedFd trace;                                                     // of the newest
 };
+inline constexpr std::size_t kMostProfiles = 10;
 
 class Targets {
  public:
@@ -98,6 +102,10 @@ class Targets {
 
   // Another memory file with rows about this target, if it is still the one that was meant.
   void AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd);
+
+  // The same for the rows of a profile of a target; those of the oldest go when there are more than
+  // kMostProfiles. `trace` is the file that it was made of, of which the newest is kept.
+  void AddProfile(pid_t pid, std::vector<std::shared_ptr<const ScopedFd>> rings, ScopedFd trace);
 
   // The probe was asked to leave: the target is no longer ours to list.
   void Forget(pid_t pid);

@@ -312,5 +312,5 @@ def own_classes():
 
 OUR_FUNCTIONS = (
     "table tid active store_local trace_thread lease_age_ms note_stop emit".split()
-    + "set_when_due gate_slot make_line_gate make_hit_gate".split()
+    + "set_when_due gate_slot make_line_gate make_hit_gate quiet_kineto".split()
 )

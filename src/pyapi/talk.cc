@@ -8,9 +8,11 @@
 #include "pyapi/debug_words_source.h"
 #include "pyapi/debugger_source.h"
 #include "pyapi/ipython_source.h"
+#include "pyapi/kineto.h"
 #include "pyapi/magics_source.h"
 #include "pyapi/monitoring_source.h"
 #include "pyapi/post_mortem_source.h"
+#include "pyapi/profile_source.h"
 #include "pyapi/recompile_source.h"
 #include "pyapi/rewrite_source.h"
 #include "pyapi/run_source.h"
@@ -22,10 +24,10 @@
 namespace probing::pyapi {
 
 bool AddTalk(const PythonApi& api, PyObject* names) {
-  if (!AddTalkFunctions(api, names)) return false;
+  if (!AddTalkFunctions(api, names) || !AddKinetoFunction(api, names)) return false;
   for (const char* source :
-       {kShowSource, kCompleteSource, kAtStepSource, kMagicsSource, kRecompileSource, kCodesSource,
-        kWatchSource, kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource,
+       {kShowSource, kCompleteSource, kAtStepSource, kProfileSource, kMagicsSource, kRecompileSource,
+        kCodesSource, kWatchSource, kMonitoringSource, kRewriteSource, kDebuggerSource, kDebugEventsSource,
         kDebugWordsSource, kDebugQuestionsSource, kPostMortemSource, kScriptSource, kIpythonSource}) {
     if (!RunSource(api, source, names)) return false;
   }
