@@ -41,8 +41,7 @@ bool GetTarget(Unpacker& unpacker, table::Target& target, std::vector<ScopedFd>&
   const bool complete = unpacker.Get(target.pid) && unpacker.Get(has_rank) && unpacker.Get(rank) &&
                         unpacker.Get(target.host) && unpacker.Get(target.job) &&
                         unpacker.Get(target.selected) && unpacker.Get(target.shows_locals) &&
-                        unpacker.Get(target.may_hold) &&
-                        unpacker.Get(file_count);
+                        unpacker.Get(target.may_hold) && unpacker.Get(file_count);
   if (!complete || file_count > files.size() - next_file) return false;
   if (has_rank) target.rank = rank;
   for (std::uint64_t i = 0; i < file_count; ++i)
