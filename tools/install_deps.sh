@@ -134,7 +134,7 @@ case ${1:-build} in
     "$0" torch
     if [[ -x build/torch-venv/bin/python ]]; then
       if [[ ! -x build/frameworks-venv/bin/python ]]; then
-        build/torch-venv/bin/python -c 'import sys; print(sys._base_executable)' | xargs -I{} {} -m venv build/frameworks-venv
+        "$(build/torch-venv/bin/python -c 'import sys; print(sys._base_executable)')" -m venv build/frameworks-venv
         echo "$PWD/build/torch-venv/lib/python3.11/site-packages" > build/frameworks-venv/lib/python3.11/site-packages/torch.pth
       fi
       install_venv build/frameworks-venv tests/integration/framework_requirements.txt
