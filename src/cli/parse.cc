@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/job.h"
+#include "cli/ps.h"
 #include "cli/target.h"
 #include "process/status.h"
 #include "wire/settings.h"
@@ -18,7 +19,8 @@ constexpr const char* kFooter =
     "  probing -t 1234 inject          put a probe into process 1234\n"
     "  probing -t 1234 eval 'len(x)'   run Python code there\n"
     "  probing list                    what is probed on this host\n"
-    "\n`probing COMMAND --help` tells more. A TARGET is a pid, rank:N of a job, or HOST:PORT for what is "
+    "\n`probing COMMAND --help` tells more. A TARGET is a pid, a script (train.py), rank:N of a job, or "
+    "HOST:PORT for what is "
     "served there.";
 
 const Command* FindCommand(std::string_view name) {
@@ -180,6 +182,9 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
   } else if (!slots.target.empty()) {
     ASSIGN_OR_RETURN(TargetName name, ParseTarget(slots.target));
     invocation.target = name.pid;
+    if (!name.script.empty()) {
+      ASSIGN_OR_RETURN(invocation.target, FindScript(name.script));
+    }
     if (name.rank) {
       ASSIGN_OR_RETURN(FoundRank found, FindRank(*name.rank));
       invocation.target = found.pid;

@@ -1,10 +1,14 @@
 // probing ps: the Python processes of this host, probed or not, and what each of them does. Needs no probe
 // and no daemon: everything is read from outside.
+#include "cli/ps.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -173,6 +177,39 @@ Result<int> Run(const Invocation& invocation) {
 }
 
 }  // namespace
+
+Result<pid_t> FindScript(const std::string& script) {
+  const auto names_it = [&](pid_t pid) {
+    const Result<std::string> line = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
+    std::istringstream words(line.ok() ? *line : "");
+    for (std::string word; std::getline(words, word, '\0');) {
+      if (word == script || word.ends_with("/" + script)) return true;
+    }
+    return false;
+  };
+  std::map<pid_t, pid_t> found;  // with their parents
+  for (const pid_t pid : AllProcesses()) {
+    if (!names_it(pid) || !process::RunsPython(pid)) continue;
+    const process::JobRole role = process::ReadJobIdentity(pid).role;
+    if (role == process::JobRole::kLauncher || role == process::JobRole::kWorker) continue;
+    if (const auto status = process::ReadStatus(pid); status.ok()) found[pid] = status->parent;
+  }
+  std::string pids;
+  pid_t one = 0;
+  int count = 0;
+  for (const auto& [pid, parent] : found) {
+    if (found.contains(parent)) continue;
+    one = pid;
+    pids += (count++ > 0 ? ", " : "") + std::to_string(pid);
+  }
+  if (count == 1) return one;
+  if (count == 0) {
+    return Error{Code::kNotFound, "no Python process of this host that you may look into runs " + script,
+                 "`probing ps` lists those there are"};
+  }
+  return Error{Code::kUsage, std::to_string(count) + " processes run " + script + ": " + pids,
+               "name one: -t PID, -t rank:N or -t job:NAME"};
+}
 
 Command PsCommand() {
   return {.name = "ps",

@@ -98,8 +98,13 @@ Result<TargetName> ParseTarget(std::string_view word) {
   if (const std::optional<pid_t> pid = ParsePid(word)) return TargetName{std::nullopt, pid, {}, {}};
   if (std::optional<TargetName> name = ParseJob(word)) return std::move(*name);
   if (std::optional<TargetName> name = ParseEndpoint(word)) return std::move(*name);
+  if (word.ends_with(".py") && word.size() > 3) {
+    TargetName name;
+    name.script = text;
+    return name;
+  }
   return Error{Code::kUsage, "\"" + text + "\" is not a target",
-               "a target is a pid, rank:N or HOST:PORT, as in `probing -t 1234 status`"};
+               "a target is a pid, rank:N, train.py or HOST:PORT, as in `probing -t 1234 status`"};
 }
 
 }  // namespace probing::cli

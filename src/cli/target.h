@@ -7,6 +7,7 @@
 //   rank:3               the process of this machine that does the work of rank 3
 //   DIR, trace.json[.gz] what was recorded: history, Flight Recorder's dumps, a trace of torch.profiler
 //   job, job:NAME        all ranks of this machine, for commands that take several
+//   train.py             the process of this machine that runs that script, when there is one
 #pragma once
 
 #include <sys/types.h>
@@ -34,6 +35,7 @@ struct TargetName {
   std::optional<pid_t> pid;          // nothing: all, or the only one
   std::optional<std::int64_t> rank;
   std::optional<std::string> job;  // "": the only one there is
+  std::string script;              // "" for none
 };
 
 // Whether a word has the form of a target: a number, host:port, [v6]:port, unix:PATH, rank:N,

@@ -46,6 +46,13 @@ TEST(Target, AStoreHasTheFormOfATargetAndOtherUrlsHaveNot) {
   EXPECT_EQ(ParseTarget("postgres://me:secret@host/db").error().message.find("secret"), std::string::npos);
 }
 
+TEST(Target, AScriptIsATargetBehindTheFlagOnly) {
+  EXPECT_EQ(ParseTarget("train.py")->script, "train.py");
+  EXPECT_EQ(ParseTarget("src/train.py")->script, "src/train.py");
+  EXPECT_EQ(ParseTarget(".py").error().code, Code::kUsage);
+  EXPECT_FALSE(LooksLikeTarget("train.py")) << "`probing run train.py` starts one";
+}
+
 TEST(Target, RanksAndJobsAreTargets) {
   EXPECT_EQ(ParseTarget("rank:3")->rank, 3);
   EXPECT_EQ(ParseTarget("job")->job, "");

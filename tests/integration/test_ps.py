@@ -39,3 +39,12 @@ def test_ranks_stand_together_and_a_busy_one_is_seen(probing: Cli, target: Start
         return max(row["cpu_percent"] for row in rows if row["pid"] in (ranks[0].pid, ranks[1].pid))
 
     assert wait_until(lambda: busiest() > 5, 30, "a busy process is seen to be one")
+
+
+def test_a_script_names_its_process(probing: Cli, target: StartTarget) -> None:
+    job = target("sleep")
+    assert probing("-t", "target_sleep.py", "status", "--json").expect(0).json["pid"] == job.pid
+    other = target("sleep")
+    answer = probing("-t", "target_sleep.py", "backtrace").expect(2)
+    assert f"2 processes run target_sleep.py: {job.pid}, {other.pid}" in answer.stderr
+    assert "probing ps" in probing("-t", "nosuch.py", "backtrace").expect(4).stderr
