@@ -109,11 +109,9 @@ constexpr std::array kCollectivesComputed{
         "hosts; so ask global.python.collectives; NULL for sends and receives"},
 };
 constexpr std::string_view kCollectivesSql =
-    "SELECT c.*, CASE WHEN NOT coalesce(c.p2p, false) THEN (c.timestamp_ns - min(c.timestamp_ns) OVER"
-    " (PARTITION BY t.job, c.process_group, c.seq, coalesce(c.p2p, false))) / 1e6 END AS lateness"
-    " FROM {python.collectives} AS c LEFT JOIN"
-    " (SELECT host, pid, any_value(job) AS job FROM {probing.targets} GROUP BY host, pid) AS t"
-    " ON t.host = c.host AND t.pid = c.pid";
+    "SELECT *, CASE WHEN NOT coalesce(p2p, false) THEN (timestamp_ns - min(timestamp_ns) OVER"
+    " (PARTITION BY job, process_group, seq, coalesce(p2p, false))) / 1e6 END AS lateness"
+    " FROM {python.collectives}";
 
 constexpr std::array kCollectiveStarts{
     kTime,

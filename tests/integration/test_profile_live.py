@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -265,7 +266,7 @@ def test_modules_come_with_stacks(probing: Cli, job: Job) -> None:
 
 
 def test_a_process_without_torch_is_told_so(probing: Cli) -> None:
-    process = subprocess.Popen([next(iter(harness.pythons().values())), "-c", "import time; time.sleep(600)"])
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         probing("-t", process.pid, "inject").expect(0)
         answer = probing("-t", process.pid, "profile").expect(1)
