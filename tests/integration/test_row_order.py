@@ -18,6 +18,8 @@ STEPS = {
     "backward": "backward",
     "optimizer": "optimizer",
     "overhead": "overhead",
+    "phase": "kPhases",
+    "step_source": "kSources",
 }
 TRACE = {
     "step": "step.number",
@@ -41,6 +43,7 @@ INTERNED = {
     "Operation": "operation_name",
     "Stage": "stage",
     "Device": "device",
+    "Phase": "phase",
 }
 
 
