@@ -1,6 +1,7 @@
 """Starts a script as two ranks on this machine, as torchrun would; what the examples of ranks share."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ def run(main):
         rank, store = int(os.environ["RANK"]), os.environ["RENDEZVOUS_FILE"]
         dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=RANKS)
         return main(rank)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the ranks end with it
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(RANKS):

@@ -20,7 +20,11 @@ mkdir -p "$pictures"
 
 heading() { printf '\n%s%s%s\n' "$bold" "$*" "$off"; }
 show() {  # prints a command as one would type it, then runs it; ranks without a probe (6) are what is shown here
-  printf '%s$ probing %s%s\n' "$dim" "${*@Q}" "$off" | sed "s/'\([-A-Za-z0-9_.:=\/]*\)'/\1/g"
+  local words=''
+  for word in "$@"; do
+    if [[ $word == *[[:space:]]* ]]; then words+=" \"$word\""; else words+=" $word"; fi
+  done
+  printf '%s$ probing%s%s\n' "$dim" "$words" "$off"
   "$bin/probing" "$@" || [[ $? -eq 6 ]]
 }
 start() {  # starts an example; its pid is $job
@@ -58,7 +62,7 @@ wait_for "$slow" forward
 show -t "$slow" inject
 show -t "$slow" config probing.torch.profiling=full
 blocks="FROM python.torch_trace WHERE module_type = 'Block' AND stage = 'forward'"
-until "$bin/probing" -t "$slow" query -f csv "SELECT 'rows' $blocks" 2> /dev/null | grep -q rows; do sleep 0.1; done
+until "$bin/probing" -t "$slow" query -f csv "SELECT count(*) > 50 $blocks" 2> /dev/null | grep -q true; do sleep 0.1; done
 show -t "$slow" query "SELECT module, round(avg(duration_ms), 2) AS ms $blocks GROUP BY ALL ORDER BY ms DESC LIMIT 3"
 show -t "$slow" flamegraph -d 2 -o "$pictures/slow.svg"
 kill "$slow"

@@ -79,7 +79,7 @@ def test_three_commands_of_the_readme_name_the_cause_of_the_hang(page: str) -> N
     assert commands[first - 1 : first + 2] == DEMO
     demo = run("make -n demo && tools/demo.sh < /dev/null", timeout=200)
     assert demo.returncode == 0, demo
-    for what in ("collective_hang rank 1", "look_at_bad_batch (hang.py:27)", "(20, Linear(", "layers.3"):
+    for what in ("collective_hang rank 1", "look_at_bad_batch (hang.py:27)", "(20, Linear(", "blocks.3"):
         assert what in demo.stdout, (what, demo.stdout)
     assert re.search(r"Tensor .* history of a Trainer|Tensor .* 'history'", demo.stdout), demo.stdout
 
