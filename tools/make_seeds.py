@@ -232,9 +232,11 @@ def main() -> None:
     for minor in range(7):
         write("stack_reader_fuzz", f"python3{minor + 6}", bytes([minor]))
         write("object_reader_fuzz", f"python3{minor + 6}", bytes([minor]))
+        write("heap_fuzz", f"python3{minor + 6}", bytes([minor]))
     moving = struct.pack("<BBHH", 9, 0, 0x800, 0x900) * 4
     write("stack_reader_fuzz", "moving", b"\x04" + moving)
     write("object_reader_fuzz", "moving", b"\x06" + moving)
+    write("heap_fuzz", "moving", b"\x06" + moving)
     # Classes, which come last in the memory: a base, a flag, a dict, a list of members that change meanwhile.
     for number, how in enumerate((0, 2, 3, 5)):
         places = ((5 * i, how, 0x6A00 + 104 * i, 0x2000 + 264 * i) for i in range(40))

@@ -1,11 +1,14 @@
-// probing memory: what the processes of a job take, now and since they are watched; what leaks.
+// probing memory: what the processes of a job take, now and since they are watched; what leaks; what is on
+// the heap of one, read from outside.
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
+#include "heap/heap.h"
 
 namespace probing::cli {
 namespace {
@@ -107,7 +110,33 @@ Result<int> PrintLeaks(const Invocation& invocation) {
   return 0;
 }
 
+Result<int> ShowHeap(const Invocation& invocation) {
+  heap::Options options;
+  if (invocation.Has("--top") && (!ParseNumber(invocation.Get("--top"), options.top) || options.top == 0)) {
+    return Error{Code::kUsage, "--top takes a number above 0, not '" + invocation.Get("--top") + "'", ""};
+  }
+  if (invocation.endpoint) {
+    return Error{Code::kUsage, "--heap is for processes of this host",
+                 "run it there: `ssh HOST probing -t PID memory --heap`"};
+  }
+  const bool is_core = invocation.Has("--core");
+  if (!is_core && !invocation.target.has_value())
+    return Error{Code::kUsage, "--heap looks into one process", "name it: probing -t PID memory --heap"};
+  const std::string program = invocation.arguments.empty() ? "" : invocation.arguments.front();
+  ASSIGN_OR_RETURN(const heap::Report report, is_core
+                                                  ? heap::ReadCore(invocation.Get("--core"), program, options)
+                                                  : heap::ReadLive(*invocation.target, options));
+  for (const std::string& remark : report.remarks) PrintAside("note: " + remark + "\n");
+  Print(invocation.Has("--json") ? heap::ReportToJson(report) : heap::ReportToText(report));
+  return 0;
+}
+
 Result<int> Run(const Invocation& invocation) {
+  if (invocation.Has("--heap")) return ShowHeap(invocation);
+  for (const char* option : {"--core", "--top"}) {
+    if (invocation.Has(option))
+      return Error{Code::kUsage, std::string(option) + " is of --heap", "give both"};
+  }
   const std::string format = invocation.Has("--json") ? "json" : "table";
   if (!invocation.Has("--leaks")) {
     ASSIGN_OR_RETURN(const std::string answer,
@@ -124,15 +153,20 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command MemoryCommand() {
-  return {.name = "memory",
-          .summary = "Show the memory of a target's processes, its growth, and leaks",
-          .example = "probing -t 1234 memory --leaks",
-          .target = TargetUse::kOptional,
-          .all_is_fine = true,
-          .options = {{"--leaks", "", "what there is more and more of, and who holds it"},
-                      {"-d,--duration", "SECONDS", "how long to look for leaks (4)"},
-                      {"--json", "", "print JSON"}},
-          .run = Run};
+  return {
+      .name = "memory",
+      .summary = "Show the memory of a target's processes, its growth, and leaks",
+      .example = "probing -t 1234 memory --leaks",
+      .target = TargetUse::kOptional,
+      .all_is_fine = true,
+      .options = {{"--heap", "", "objects by class, and what holds most: from outside, without a probe"},
+                  {"--top", "N", "of --heap: how many classes and holders (10)"},
+                  {"--core", "FILE", "of --heap: a core file; its program, or a folder of files, may follow"},
+                  {"--leaks", "", "what there is more and more of, and who holds it"},
+                  {"-d,--duration", "SECONDS", "how long to look for leaks (4)"},
+                  {"--json", "", "print JSON"}},
+      .instead_of_target = "--core",
+      .run = Run};
 }
 
 }  // namespace probing::cli

@@ -102,7 +102,9 @@ struct TensorFields {
   std::uint8_t has_device;
 };
 constexpr std::int64_t kMaxInline = 5;
-constexpr std::uint64_t kStorage = 16;  // in a c10::TensorImpl: a pointer
+constexpr std::uint32_t kStorage = 16;   // in a c10::TensorImpl: a pointer
+constexpr std::uint32_t kAutograd = 24;  // the same; null when it never had a gradient
+constexpr std::int64_t kMaxStorageBytes = std::int64_t{1} << 44;
 constexpr std::uint8_t kCpu = 0;
 
 bool HasElements(const std::vector<std::int64_t>& shape, std::int64_t elements) {
@@ -163,6 +165,41 @@ Result<std::string> DescribeFields(const Memory& memory, RemoteAddress tensor, R
   return text;
 }
 
+// Where the C++ object of a Python tensor is, and its fields from the count of dimensions on.
+struct TensorPlace {
+  RemoteAddress tensor, fields;
+};
+
+Result<TensorPlace> FindTensor(const Memory& memory, const ObjectLayout& layout, RemoteAddress object) {
+  // The C++ object is first in the Python one; up to 2.9 after a word that says whether it is borrowed.
+  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, object + layout.value, 16));
+  for (const std::uint32_t place : {0U, 8U}) {
+    const RemoteAddress tensor = block.GetPointer(place);
+    if (!tensor || tensor.address % 8 != 0) continue;
+    // It begins: vtable, counts, storage, autograd, extra, version. Then comes the pointer back, in releases
+    // up to 2.9 after one to the interpreter; its lowest bit may say who owns whom.
+    const auto head = Block::Read(memory, tensor, 64);
+    if (!head.ok()) continue;
+    for (const std::uint32_t back : {48U, 56U}) {
+      if ((head->Get<std::uint64_t>(back) & ~std::uint64_t{1}) != object.address) continue;
+      return TensorPlace{tensor, tensor + back + 8};
+    }
+  }
+  return Unknown();
+}
+
+Result<TensorStorage> ReadStorage(const Memory& memory, RemoteAddress storage) {
+  if (!storage) return Unknown();
+  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, storage, 56));
+  const auto device = block.Get<std::uint8_t>(40);
+  const auto index = block.Get<std::int8_t>(41);
+  const auto size = block.Get<std::int64_t>(48);
+  if (device >= kDevices.size() || index < -1 || size < 0 || size > kMaxStorageBytes) return Unknown();
+  std::string name = kDevices[device];
+  if (index >= 0) name += ":" + std::to_string(index);
+  return TensorStorage{storage, static_cast<std::uint64_t>(size), std::move(name)};
+}
+
 }  // namespace
 
 Result<std::string> DescribeArray(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
@@ -207,21 +244,30 @@ Result<std::string> DescribeScalar(const Memory& memory, const ObjectLayout& lay
 
 Result<std::string> DescribeTensor(const Memory& memory, const ObjectLayout& layout, RemoteAddress object,
                                    const std::string& class_name) {
-  // The C++ object is first in the Python one; up to 2.9 after a word that says whether it is borrowed.
-  ASSIGN_OR_RETURN(const Block block, Block::Read(memory, object + layout.value, 16));
-  for (const std::uint32_t place : {0U, 8U}) {
-    const RemoteAddress tensor = block.GetPointer(place);
-    if (!tensor || tensor.address % 8 != 0) continue;
-    // It begins: vtable, counts, storage, autograd, extra, version. Then comes the pointer back, in releases
-    // up to 2.9 after one to the interpreter; its lowest bit may say who owns whom.
-    const auto head = Block::Read(memory, tensor, 64);
-    if (!head.ok()) continue;
-    for (const std::uint32_t back : {48U, 56U}) {
-      if ((head->Get<std::uint64_t>(back) & ~std::uint64_t{1}) != object.address) continue;
-      return DescribeFields(memory, tensor, tensor + back + 8, class_name);
-    }
-  }
-  return Unknown();
+  ASSIGN_OR_RETURN(const TensorPlace place, FindTensor(memory, layout, object));
+  return DescribeFields(memory, place.tensor, place.fields, class_name);
+}
+
+Result<TensorMemory> ReadTensorMemory(const Memory& memory, const ObjectLayout& layout,
+                                      RemoteAddress object) {
+  ASSIGN_OR_RETURN(const TensorPlace place, FindTensor(memory, layout, object));
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, place.tensor, 64));
+  TensorMemory result;
+  ASSIGN_OR_RETURN(result.storage, ReadStorage(memory, head.GetPointer(kStorage)));
+  ASSIGN_OR_RETURN(const auto table, memory.ReadValue(head.GetPointer(kStorage).As<std::uint64_t>()));
+  const RemoteAddress autograd = head.GetPointer(kAutograd);
+  if (!autograd) return result;
+  // vtable, the gradient
+  const auto fields = Block::Read(memory, autograd, 16);
+  if (!fields.ok()) return result;
+  // One that is not defined has no storage, and what is none has another vtable.
+  const RemoteAddress gradient = fields->GetPointer(8);
+  const auto storage = memory.ReadValue((gradient + kStorage).As<RemoteAddress>());
+  if (!gradient || !storage.ok() || !*storage) return result;
+  const auto its_table = memory.ReadValue(storage->As<std::uint64_t>());
+  if (!its_table.ok() || *its_table != table) return result;
+  if (auto read = ReadStorage(memory, *storage); read.ok()) result.gradient = std::move(*read);
+  return result;
 }
 
 Result<std::string> DescribeTorchType(const Memory& memory, const ObjectLayout& layout,

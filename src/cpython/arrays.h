@@ -27,6 +27,20 @@ Result<std::string> DescribeScalar(const process::Memory& memory, const ObjectLa
 Result<std::string> DescribeTensor(const process::Memory& memory, const ObjectLayout& layout,
                                    process::RemoteAddress object, const std::string& class_name);
 
+// The memory behind a tensor, which it may share with others.
+struct TensorStorage {
+  process::RemoteAddress address;  // of the c10::StorageImpl
+  std::uint64_t size_bytes = 0;
+  std::string device;  // "cpu", "cuda:0"; on "meta" nothing is allocated
+};
+struct TensorMemory {
+  TensorStorage storage;
+  TensorStorage gradient;  // of `.grad`; its address is null when there is none, or it cannot be told
+};
+// Fails for tensors without a storage (sparse ones…) and for layouts that are not known.
+Result<TensorMemory> ReadTensorMemory(const process::Memory& memory, const ObjectLayout& layout,
+                                      process::RemoteAddress object);
+
 // "torch.float32"
 Result<std::string> DescribeTorchType(const process::Memory& memory, const ObjectLayout& layout,
                                       process::RemoteAddress object);

@@ -34,21 +34,17 @@ Result<Items> ReadArray(const Memory& memory, RemoteAddress array, std::int64_t 
   return items;
 }
 
-// A PyDictKeysObject: a head, a hash table of indices, and the entries in order of insertion.
-struct Keys {
-  RemoteAddress entries;
-  std::uint64_t count = 0;
-  std::uint64_t words_per_entry = 3;  // hash, key, value
-};
+}  // namespace
 
-Result<Keys> ReadKeys(const Memory& memory, const ObjectLayout& layout, RemoteAddress at) {
+Result<DictKeys> ReadDictKeys(const Memory& memory, const ObjectLayout& layout, RemoteAddress at) {
   ASSIGN_OR_RETURN(const Block head, Block::Read(memory, at, 40));
-  Keys keys;
+  DictKeys keys;
   if (layout.dict_keys_have_kind) {
     const auto log2_index_bytes = head.Get<std::uint8_t>(9);
     if (log2_index_bytes >= 48) return Error{Code::kFailed, "not a dict", ""};
     keys.entries = at + 32 + (std::uint64_t{1} << log2_index_bytes);
     keys.count = head.Get<std::uint64_t>(24);
+    keys.usable = head.Get<std::uint64_t>(16);
     if (head.Get<std::uint8_t>(10) != 0) keys.words_per_entry = 2;  // all are str: no hash
     return keys;
   }
@@ -56,10 +52,9 @@ Result<Keys> ReadKeys(const Memory& memory, const ObjectLayout& layout, RemoteAd
   const std::uint64_t index_bytes = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
   keys.entries = at + 40 + size * index_bytes;
   keys.count = head.Get<std::uint64_t>(32);
+  keys.usable = head.Get<std::uint64_t>(24);
   return keys;
 }
-
-}  // namespace
 
 Result<Items> ReadTuple(const Memory& memory, const ObjectLayout& layout, RemoteAddress tuple,
                         std::size_t max_items) {
@@ -152,7 +147,7 @@ Result<Deque> ReadDeque(const Memory& memory, const ObjectLayout& layout, Remote
 
 Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, RemoteAddress keys_at,
                             RemoteAddress values_at, std::size_t max_items) {
-  ASSIGN_OR_RETURN(const Keys keys, ReadKeys(memory, layout, keys_at));
+  ASSIGN_OR_RETURN(const DictKeys keys, ReadDictKeys(memory, layout, keys_at));
   const std::uint64_t count = std::min<std::uint64_t>(keys.count, std::max(kMaxScanned, max_items));
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, keys.entries, count * keys.words_per_entry));
   std::vector<std::uint64_t> values;  // of a dict that shares its keys

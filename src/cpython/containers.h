@@ -40,6 +40,17 @@ struct Deque {
 Result<Deque> ReadDeque(const process::Memory& memory, const ObjectLayout& layout,
                         process::RemoteAddress deque, std::size_t max_items);
 
+// A PyDictKeysObject: a head, a hash table of indices, and the entries in order of insertion. An entry is
+// {hash, key, value}, or {key, value} where all keys are str (since 3.11); deleted ones are null.
+struct DictKeys {
+  process::RemoteAddress entries;
+  std::uint64_t count = 0;   // of entries that were ever used...
+  std::uint64_t usable = 0;  // ...and of those that there is room for yet
+  std::uint64_t words_per_entry = 3;
+};
+Result<DictKeys> ReadDictKeys(const process::Memory& memory, const ObjectLayout& layout,
+                              process::RemoteAddress keys);
+
 // The same as ReadDict() of a table of keys and, where they are not in that table, of an array of values.
 Result<DictItems> ReadItems(const process::Memory& memory, const ObjectLayout& layout,
                             process::RemoteAddress keys, process::RemoteAddress values,

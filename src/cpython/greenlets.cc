@@ -81,7 +81,7 @@ GreenletReader::Found GreenletReader::Read(const InterpreterState& interpreter, 
   const TrackedObjects tracked =
       FindTracked(*memory_, location_, interpreter, limit_ms,
                   [&](RemoteAddress type) { return IsMadeOf(type, greenlet_class); });
-  found.unknown = tracked.not_all;
+  found.unknown = tracked.not_all + (tracked.is_out_of_time ? "; --greenlets takes the time" : "");
   for (const RemoteAddress address : tracked.objects) {
     if (found.greenlets.size() >= kMaxGreenlets) {
       const auto state = ReadState(address);

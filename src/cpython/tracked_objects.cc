@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -19,7 +19,7 @@ constexpr std::uint64_t kFlagBits = 3;  // in both links, since 3.8
 constexpr int kAttempts = 5;
 constexpr int kStepsBack = 200;          // in one walk: so many changes are met
 constexpr std::size_t kMaxTrail = 4096;  // objects that a walk can go back to
-constexpr std::size_t kMaxObjects = 1U << 24U;
+constexpr std::size_t kMaxObjects = 1U << 25U;
 constexpr std::size_t kCheckTimeEvery = 1U << 14U;
 
 // Memory in pieces of 16 KB, each as it was when it was first needed.
@@ -86,7 +86,7 @@ class Walker {
         if (--steps_back < 0 || !StepBack(at)) return false;
         continue;
       }
-      if (IsWanted(type)) found_.insert({at + offsets_.collector.head});
+      if (IsWanted(type)) found_.push_back({at + offsets_.collector.head});
       if (trail_.size() >= kMaxTrail) trail_.erase(trail_.begin(), trail_.begin() + kMaxTrail / 2);
       trail_.push_back(at);
       at = links.previous;
@@ -94,7 +94,12 @@ class Walker {
     return true;
   }
 
-  std::vector<RemoteAddress> found() const { return {found_.begin(), found_.end()}; }
+  // Each once. Those that several walks saw are in it several times until then.
+  std::vector<RemoteAddress> Take() {
+    std::sort(found_.begin(), found_.end());
+    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    return std::move(found_);
+  }
 
  private:
   struct Links {
@@ -144,7 +149,7 @@ class Walker {
   std::uint64_t last_type_ = 0;
   bool last_is_wanted_ = false;
   std::vector<std::uint64_t> trail_;  // the list's head, or an object, and what was seen after it
-  std::set<RemoteAddress> found_;
+  std::vector<RemoteAddress> found_;
 };
 
 bool IsListHead(const Memory& memory, std::uint64_t address, std::uint64_t next, std::uint64_t previous) {
@@ -223,11 +228,11 @@ TrackedObjects FindTracked(const Memory& memory, const Location& location,
       ended = walker.Walk(list, *lists, deadline);
     is_whole = is_whole && ended;
   }
-  const std::string reason = deadline.passed()
-                                 ? "not all objects could be looked at within " + std::to_string(limit_ms) +
-                                       " ms; --greenlets takes the time"
-                                 : "the lists of objects changed while they were read; try again";
-  return {walker.found(), is_whole ? "" : reason};
+  if (is_whole) return {walker.Take(), ""};
+  if (!deadline.passed())
+    return {walker.Take(), "the lists of objects changed while they were read; try again"};
+  return {walker.Take(), "not all objects could be looked at within " + std::to_string(limit_ms) + " ms",
+          true};
 }
 
 }  // namespace probing::cpython

@@ -15,6 +15,7 @@ namespace probing::cpython {
 struct TrackedObjects {
   std::vector<process::RemoteAddress> objects;  // in the order of their addresses
   std::string not_all;                          // why some may be missing; empty when all were seen
+  bool is_out_of_time = false;
 };
 
 // Objects whose class `is_wanted` (called once for each class). Python 3.6 to 3.14 with a GIL.
