@@ -34,6 +34,7 @@ rank = int(os.environ["RANK"])
 chance = random.Random(rank)
 steps = _native.Table("python.torch_steps")
 collectives = _native.Table("python.collectives")
+starts = _native.Table("python.collective_starts")
 begun = time.time_ns() - STEPS * 10**9
 for step in range(STEPS):
     stamp = begun + step * 10**9 + rank
@@ -44,6 +45,8 @@ for step in range(STEPS):
     op = chance.choice(["all_reduce", "all_gather", "broadcast \\u2192 \\U0001f600 and a longer name", ""])
     row = (stamp, step, "0", op, chance.randrange(2**40), "float32", "completed", None, chance.random(), step)
     collectives.append(*row) or collectives.again(*row)
+    row = (stamp, step, "0", op, row[4], step, "float32")
+    starts.append(*row) or starts.again(*row)
 if rank == 0:
     @probing.table
     class OnlyHere:

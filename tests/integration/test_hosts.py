@@ -117,7 +117,7 @@ def test_explain_says_who_would_send_how_much(cluster: list[Host]) -> None:
     # Of the same query without EXPLAIN, that much came, with what says how many.
     came = receipt(cluster[0], sql.removeprefix("EXPLAIN "))["bytes"]
     assert 0 < came - (HOSTS - 1) * rows * 18 < 100 * HOSTS
-    texts = "SELECT op FROM global.python.collectives"  # as long as they are
+    texts = "SELECT op FROM global.python.collective_starts"  # as long as they are
     planned = sum(share["bytes"] for share in receipt(cluster[0], "EXPLAIN " + texts)["plan"])
     assert 0 < receipt(cluster[0], texts)["bytes"] - planned < 100 * HOSTS
     joined = receipt(

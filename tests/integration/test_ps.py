@@ -43,7 +43,7 @@ def test_ranks_stand_together_and_a_busy_one_is_seen(probing: Cli, target: Start
 
 def test_a_script_names_its_process(probing: Cli, target: StartTarget) -> None:
     job = target("sleep")
-    assert probing("-t", "target_sleep.py", "status", "--json").expect(0).json["pid"] == job.pid
+    assert probing("-t", "target_sleep.py", "backtrace", "--json").expect(0).json["pid"] == job.pid
     other = target("sleep")
     answer = probing("-t", "target_sleep.py", "backtrace").expect(2)
     assert f"2 processes run target_sleep.py: {job.pid}, {other.pid}" in answer.stderr
