@@ -144,7 +144,7 @@ def test_logs_spans_and_events_become_rows(target: StartTarget, python: str) -> 
     spans = rows_of(job.pid, "python.spans")
     # Without torch what probing.step() ends is a row, too.
     (step,) = [row for row in spans if row["name"] == "step"]
-    assert (step["kind"], step["step"], step["parent"]) == ("span", 42, None) and step["duration_ms"] >= 0
+    assert (step["kind"], step["step"], step["parent"]) == ("span", 41, None) and step["duration_ms"] >= 0
     event, inner, outer = [row for row in spans if row is not step]
     assert (event["name"], event["kind"], event["duration_ms"]) == ("checkpoint", "event", None)
     assert json.loads(event["attributes"]) == {"path": "a", "size": 3}
