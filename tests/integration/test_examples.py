@@ -107,6 +107,7 @@ def test_a_first_look(example: Callable[..., Example]) -> None:
     assert steps[0]["forward"] > 0
 
 
+@pytest.mark.load_dependent("backward passes of a millisecond are told apart, which a busy machine blurs")
 def test_the_slow_layer_of_a_transformer(example: Callable[..., Example]) -> None:
     job = example("transformer")
     wait_until(lambda: "transformer.py" in job.probing("-t", job.pids[0], "backtrace").stdout, 150, "it runs")

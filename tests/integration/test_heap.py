@@ -54,8 +54,10 @@ def is_supported(python: str) -> bool:
 
 
 every_python = pytest.mark.parametrize("python", harness.wanted_pythons(is_supported))
+quiet = pytest.mark.load_dependent("the program may not run while it is read, longer on a busy machine")
 
 
+@quiet
 @every_python
 @pytest.mark.parametrize("scenario", LEAKS)
 def test_the_biggest_holder_is_the_leak(
@@ -119,6 +121,7 @@ def test_it_works_on_a_core_file(probing: Cli, target: StartTarget, tmp_path: Pa
     assert seen["exact"], seen["remarks"]
 
 
+@quiet
 @every_python
 def test_the_objects_are_those_that_the_collector_lists(
     probing: Cli, target: StartTarget, python: str, tmp_path: Path
