@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/installation.h"
 #include "cli/output.h"
 #include "process/maps.h"
 #include "process/status.h"
@@ -15,18 +16,14 @@ namespace {
 constexpr std::int64_t kUnmapTimeoutMs = 2000;
 constexpr std::size_t kCommandBytes = 60;
 
-// The libraries of probes that are mapped, by their inodes. One that was injected is a memory file of its
-// name. There may be several: one that the program still uses stays while it does.
+// The libraries of probes that are mapped, by their inodes. There may be several: one that the program still
+// uses stays while it does.
 std::set<std::uint64_t> MappedLibraries(pid_t pid) {
   std::set<std::uint64_t> found;
   const Result<process::Maps> maps = process::Maps::Read(pid);
   if (!maps.ok()) return found;  // the process is gone, and all its mappings with it
   for (const process::Mapping& mapping : maps->all()) {
-    const std::string_view name = process::BaseName(mapping.path);
-    if (name.find("libprobing") != std::string_view::npos ||
-        name.find("libprobe.so") != std::string_view::npos) {
-      found.insert(mapping.inode);
-    }
+    if (IsProbeLibrary(mapping)) found.insert(mapping.inode);
   }
   return found;
 }

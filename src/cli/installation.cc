@@ -24,6 +24,12 @@ Result<std::string> FindBeside(const std::string& name, std::initializer_list<st
 
 }  // namespace
 
+bool IsProbeLibrary(const process::Mapping& mapping) {
+  const std::string_view name = process::BaseName(mapping.path);
+  return name.find("libprobing.so") != std::string_view::npos ||
+         name.find("libprobe.so") != std::string_view::npos;
+}
+
 Result<std::string> FindLibrary() { return FindBeside("libprobing.so", {"../lib/probing", "../lib"}); }
 Result<std::string> FindDaemon() { return FindBeside("probingd", {"../libexec"}); }
 

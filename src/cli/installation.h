@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "process/maps.h"
 
 namespace probing::cli {
 
@@ -12,5 +13,8 @@ Result<std::string> FindLibrary();
 
 // probingd beside the executable.
 Result<std::string> FindDaemon();
+
+// Whether this part of a process is a probe's library. One that was injected is a memory file of its name.
+bool IsProbeLibrary(const process::Mapping& mapping);
 
 }  // namespace probing::cli

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -15,6 +13,7 @@
 #include "base/stat_line.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/installation.h"
 #include "cli/output.h"
 #include "cpython/interpreter.h"
 #include "process/job_identity.h"
@@ -46,19 +45,6 @@ std::string ReadStatText(pid_t pid) {
 
 std::uint64_t Ticks(const StatLine& stat) { return stat.Field(14).value_or(0) + stat.Field(15).value_or(0); }
 
-std::vector<pid_t> AllProcesses() {
-  std::vector<pid_t> pids;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size() && pid != getpid()) pids.push_back(pid);
-  }
-  std::ranges::sort(pids);
-  return pids;
-}
-
 // "train (train.py:40)": the innermost function of the user's own code in the main thread.
 std::string WhatItDoes(pid_t pid) {
   auto interpreter = cpython::Interpreter::Attach(pid);
@@ -73,14 +59,6 @@ std::string WhatItDoes(pid_t pid) {
          std::to_string(frame->line) + ")";
 }
 
-bool HasProbe(const process::Maps& maps) {
-  return std::ranges::any_of(maps.all(), [](const process::Mapping& mapping) {
-    const std::string_view name = process::BaseName(mapping.path);
-    return name.starts_with("libprobing.so") || name.starts_with("libprobe.so") ||
-           mapping.path.starts_with("/memfd:libprobing.so");
-  });
-}
-
 PythonProcess Describe(pid_t pid) {
   PythonProcess found{.pid = pid, .job = process::ReadJobIdentity(pid)};
   const std::string text = ReadStatText(pid);
@@ -89,7 +67,8 @@ PythonProcess Describe(pid_t pid) {
   found.state = process::StateWord(stat.state());
   found.ticks = Ticks(stat);
   found.rss_bytes = stat.Field(24).value_or(0) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  if (const auto maps = process::Maps::Read(pid); maps.ok()) found.is_probed = HasProbe(*maps);
+  if (const auto maps = process::Maps::Read(pid); maps.ok())
+    found.is_probed = std::ranges::any_of(maps->all(), IsProbeLibrary);
   found.doing = WhatItDoes(pid);
   return found;
 }
@@ -98,7 +77,7 @@ PythonProcess Describe(pid_t pid) {
 std::vector<PythonProcess> FindAll() {
   std::vector<PythonProcess> found;
   const std::int64_t began_ns = MonotonicNs();
-  for (const pid_t pid : AllProcesses()) {
+  for (const pid_t pid : process::ListProcesses()) {
     if (process::RunsPython(pid)) found.push_back(Describe(pid));
   }
   const std::int64_t took_us = (MonotonicNs() - began_ns) / 1000;
@@ -188,7 +167,7 @@ Result<pid_t> FindScript(const std::string& script) {
     return false;
   };
   std::map<pid_t, pid_t> found;  // with their parents
-  for (const pid_t pid : AllProcesses()) {
+  for (const pid_t pid : process::ListProcesses()) {
     if (!names_it(pid) || !process::RunsPython(pid)) continue;
     const process::JobRole role = process::ReadJobIdentity(pid).role;
     if (role == process::JobRole::kLauncher || role == process::JobRole::kWorker) continue;

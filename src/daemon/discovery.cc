@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "process/maps.h"
+#include "process/status.h"
 #include "wire/rendezvous.h"
 
 namespace probing::daemon {
@@ -23,13 +24,11 @@ std::vector<std::string> Roots() {
   std::vector<std::string> roots{""};
   std::set<std::string> seen;
   if (const Result<std::string> own = ReadLink("/proc/self/ns/mnt"); own.ok()) seen.insert(*own);
-  const Result<std::vector<std::string>> names = ListDirectory("/proc");
-  if (!names.ok()) return roots;
-  for (const std::string& name : *names) {
-    if (!IsNumber(name)) continue;
+  for (const pid_t pid : process::ListProcesses()) {
+    const std::string folder = "/proc/" + std::to_string(pid);
     // Fails for other users' processes, whose probes are none of our business anyway.
-    const Result<std::string> space = ReadLink("/proc/" + name + "/ns/mnt");
-    if (space.ok() && seen.insert(*space).second) roots.push_back("/proc/" + name + "/root");
+    const Result<std::string> space = ReadLink(folder + "/ns/mnt");
+    if (space.ok() && seen.insert(*space).second) roots.push_back(folder + "/root");
   }
   return roots;
 }

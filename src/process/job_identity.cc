@@ -322,12 +322,8 @@ JobIdentity ReadJobIdentity(pid_t pid, const std::string& proc_root) {
 
 std::vector<RankProcess> FindRanks(const std::string& proc_root) {
   std::vector<RankProcess> ranks;
-  const Result<std::vector<std::string>> names = ListDirectory(proc_root);
-  if (!names.ok()) return ranks;
-  for (const std::string& name : *names) {
-    const std::optional<std::int64_t> pid = IsNumber(name) ? Number(name) : std::nullopt;
-    if (!pid) continue;
-    RankProcess found{static_cast<pid_t>(*pid), {}};
+  for (const pid_t pid : ListProcesses(proc_root)) {
+    RankProcess found{pid, {}};
     found.identity = ReadJobIdentity(found.pid, proc_root);
     if (found.identity.role == JobRole::kRank && RunsPython(found.pid, proc_root))
       ranks.push_back(std::move(found));

@@ -62,6 +62,16 @@ void ParseStat(std::string_view stat, Status& status) {
   status.start_ticks = line.Field(kStartTime).value_or(0);
 }
 
+// Of the names of a folder those that are numbers.
+std::vector<pid_t> NumbersIn(const std::vector<std::string>& names) {
+  std::vector<pid_t> ids;
+  for (const std::string& name : names) {
+    if (pid_t id = 0; IsNumber(name) && ParseNumber(name, id)) ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 }  // namespace
 
 Result<Status> ReadStatus(pid_t pid, const std::string& proc_root) {
@@ -134,15 +144,14 @@ Error EndedMeanwhile(pid_t pid) {
   return Error{Code::kNotFound, "process " + std::to_string(pid) + " ended meanwhile", ""};
 }
 
+std::vector<pid_t> ListProcesses(const std::string& proc_root) {
+  const Result<std::vector<std::string>> names = ListDirectory(proc_root);
+  return names.ok() ? NumbersIn(*names) : std::vector<pid_t>();
+}
+
 Result<std::vector<pid_t>> ListThreads(pid_t pid, const std::string& proc_root) {
   ASSIGN_OR_RETURN(const auto names, ListDirectory(ProcPath(proc_root, pid, "task")));
-  std::vector<pid_t> threads;
-  for (const std::string& name : names) {
-    const auto numbers = Numbers(name);
-    if (numbers.size() == 1) threads.push_back(static_cast<pid_t>(numbers.front()));
-  }
-  std::sort(threads.begin(), threads.end());
-  return threads;
+  return NumbersIn(names);
 }
 
 }  // namespace probing::process

@@ -53,6 +53,9 @@ std::string ShortCommandLine(pid_t pid, const std::string& proc_root = "/proc");
 Result<std::string> StartupEnvironment(pid_t pid, const std::string& variable,
                                        const std::string& proc_root = "/proc");
 
+// Pids, ascending. Processes come and go: any of them may be gone already. Empty when /proc cannot be read.
+std::vector<pid_t> ListProcesses(const std::string& proc_root = "/proc");
+
 // Thread ids, ascending. Threads come and go: any of them may be gone already.
 Result<std::vector<pid_t>> ListThreads(pid_t pid, const std::string& proc_root = "/proc");
 
