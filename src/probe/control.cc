@@ -93,6 +93,12 @@ Control::End Control::Serve() {
   return end_;
 }
 
+// Before anyone hears that this probe leaves: the next one may come at once, and has the same path.
+void Control::StopListening() {
+  RemoveSocket();
+  CloseOwn(listener_.socket);
+}
+
 void Control::Accept() {
   const NoForkNow hold;
   ScopedFd socket(accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -26,8 +26,9 @@ void NoteControlThread();
 void* UnloadUnused();
 // The job still has functions of ours, or is in a call of one: the library goes when the last of them does.
 void UnloadWhenUnused();
-// To be removed when the process ends.
+// To be removed when the process ends, or by RemoveSocket().
 void RememberSocket(const std::string& path);
+void RemoveSocket();
 // Whether forked children get a probe of their own.
 void FollowForks(bool follow);
 

@@ -51,6 +51,7 @@ class Control {
   wire::Message Configure(const wire::Message& request);
   wire::Message Leave(std::uint32_t id);
   void LeaveIfPossible();
+  void StopListening();
   void SendRings(const Client& client, const wire::Message& request);
   void SendOverhead(const Client& client, const wire::Message& request);
   void ReadCollectives(const Client& client, const wire::Message& request);

@@ -216,6 +216,11 @@ void RememberSocket(const std::string& path) {
   std::snprintf(socket_path.data(), socket_path.size(), "%s", path.c_str());
 }
 
+void RemoveSocket() {
+  if (socket_path[0] != '\0') unlink(socket_path.data());
+  socket_path[0] = '\0';
+}
+
 void FollowForks(bool follow) { nested.store(follow); }
 
 bool StartThreadAgain(Control* control) {
@@ -226,8 +231,7 @@ bool StartThreadAgain(Control* control) {
 
 void* Leave(Unload unload) {
   LetProgramStart();  // if it still waits for a client
-  if (socket_path[0] != '\0') unlink(socket_path.data());
-  socket_path[0] = '\0';
+  RemoveSocket();
   active.store(false);
   if (unload == Unload::kNo || origin != Origin::kInjected) return nullptr;
   return TakeBackFromLibc() ? this_library : nullptr;

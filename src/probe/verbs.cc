@@ -96,6 +96,7 @@ Message Control::Leave(std::uint32_t id) {
                                "as soon as that ends");
   }
   leaving_ = true;
+  StopListening();
   end_ = left == kNothing ? End::kReleased : End::kFunctions;
   if (left == kFunction) {
     pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
@@ -119,6 +120,7 @@ void Control::LeaveIfPossible() {
   const pyapi::Evaluator::Left left = evaluations_.Release(0);
   if (left == kWaiting || left == kRunning) return;
   leaving_ = true;
+  StopListening();
   end_ = left == kNothing ? End::kReleased : End::kFunctions;
   if (left == kFunction) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,8 +59,36 @@ def test_the_library_goes_when_the_call_that_is_inside_of_it_ends(
         job.expect_progress("steps")
 
 
+def test_a_probe_that_leaves_slowly_does_not_take_the_socket_of_the_next_one(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    """On a busy machine the next probe was there before the old one removed its socket, which has the same
+    path: `process has no probe`, one visit in some hundreds."""
+    job = target("torch_leaving", tmp_path, python=str(TORCH))
+    trace(probing, job)
+    (tmp_path / "hold").touch()
+    wait_until(lambda: job.report()["asked"] == job.report()["steps"] + 1, 20, "it waits for a batch")
+    [probe] = [path.parent.name for path in comm_files(job) if path.read_text() == "probing\n"]
+    delay = ["-e", "trace=unlink,unlinkat", "-e", "inject=unlink,unlinkat:delay_enter=2s"]
+    log = tmp_path / "strace"
+    with subprocess.Popen(["strace", "-q", "-o", str(log), *delay, "-p", probe]) as strace:
+        wait_until(lambda: harness.proc_status(int(probe), "TracerPid") != "0", 10, "strace is attached")
+        assert "the library is unmapped when" in probing("-t", job.pid, "eject").expect(0).stdout
+        probing("-t", job.pid, "inject").expect(0)
+        strace.wait(timeout=20)  # the old probe's thread has ended
+    assert "unlink" in log.read_text()
+    assert probing("-t", job.pid, "eval", "6 * 7").expect(0).stdout == "42\n"
+    probing("-t", job.pid, "eject").expect(0)
+    (tmp_path / "hold").unlink()
+    wait_until(lambda: not is_mapped(job), 20, "both libraries are unmapped")
+
+
+def comm_files(job: Target) -> list[Path]:
+    return list(Path(f"/proc/{job.pid}/task").glob("*/comm"))
+
+
 def thread_names(job: Target) -> list[str]:
-    return [path.read_text() for path in Path(f"/proc/{job.pid}/task").glob("*/comm")]
+    return [path.read_text() for path in comm_files(job)]
 
 
 def test_a_step_that_is_being_noted_survives_the_end_of_tracing(
