@@ -5,7 +5,8 @@ it runs inside every Python of the user, before their program does. A module of 
 importing the package `probing` means loading the probe.
 
     1, on, true     this program and the ranks it starts (torchrun, accelerate, deepspeed, mpirun, srun,
-                    torch.multiprocessing.spawn, Ray's workers that use torch);
+                    torch.multiprocessing.spawn, Ray's workers that use torch, processes that it starts by
+                    fork or multiprocessing.Process and that make a process group);
                     data-loader workers and other children stay free
     nested          all children too
     regex:PAT       processes whose command line matches
@@ -165,9 +166,73 @@ def load_probe():
     try:
         import probing
 
+        if not probing.is_active():  # imported before a fork: the parent's probe is not here
+            probing.load()
         return probing.is_active()
     except Exception:
         return False
+
+
+GROUPS = "torch.distributed.distributed_c10d"
+MAKES_GROUP = "_new_process_group_helper"  # what init_process_group() calls, by whatever name that is known
+
+
+def load_when_a_group_is_made():
+    """A process that a program has started itself is a rank once it makes a process group: torch's function
+    that does so is replaced until it is called for the first time. In every forked child of a program."""
+    module = sys.modules.get(GROUPS)
+    if module is None:
+        if not any(isinstance(finder, GroupsImport) for finder in sys.meta_path):
+            sys.meta_path.insert(0, GroupsImport())
+        return
+    original = getattr(module, MAKES_GROUP, None)
+    if original is None or getattr(original, "__module__", "") == __name__:
+        return
+
+    def new_process_group(*args, **kwargs):
+        if getattr(module, MAKES_GROUP, None) is new_process_group:
+            setattr(module, MAKES_GROUP, original)
+        load_probe()
+        return original(*args, **kwargs)
+
+    setattr(module, MAKES_GROUP, new_process_group)
+
+
+class GroupsImport(object):
+    """The same for a process that has not imported torch yet. On sys.meta_path until it does."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != GROUPS:
+            return None
+        try:
+            sys.meta_path.remove(self)
+            from importlib import util
+
+            spec = util.find_spec(name)
+            loader, run = spec.loader, spec.loader.exec_module
+
+            def exec_module(module):
+                del loader.exec_module  # the class's own is back
+                run(module)
+                load_when_a_group_is_made()
+
+            loader.exec_module = exec_module
+            return spec
+        except Exception:  # another thread has come here, too, or its loader takes no attributes
+            return None
+
+
+def follow_forks():
+    """A child of fork() has no probe, and may become a rank."""
+    if hasattr(os, "register_at_fork"):  # since Python 3.7
+        os.register_at_fork(after_in_child=in_forked_child)
+
+
+def in_forked_child():
+    try:
+        load_when_a_group_is_made()
+    except Exception:
+        pass
 
 
 class SpawnedRank(object):
@@ -197,6 +262,8 @@ class SpawnedRank(object):
             target = getattr(process.current_process(), "_target", None)
             if getattr(target, "__module__", "") == "torch.multiprocessing.spawn":
                 load_probe()
+            else:
+                load_when_a_group_is_made()
         except Exception:
             pass
 
@@ -283,6 +350,8 @@ def start(path=None):
             return False
         if not load_probe():
             return False
+        if is_on:
+            follow_forks()
         if os.environ.get("PROBE_BG") == "0":
             wait_for_client()
         return True

@@ -8,6 +8,7 @@
 #   install_deps.sh bench    + the tools that bench/ compares with, in build/bench-venv
 #   install_deps.sh torch    + PyTorch in build/torch-venv (1 GB), for tests and bench that skip without
 #   install_deps.sh frameworks  + Hugging Face's Trainer and Lightning on it, in build/frameworks-venv
+#   install_deps.sh launchers  + Open MPI, Ray and DeepSpeed, in build/launchers-venv, for tests that skip without
 #   install_deps.sh spark    + PySpark in build/spark-venv (450 MB), for a test of history that skips without
 #   install_deps.sh docs     + what builds the documentation, in build/docs-venv
 #   install_deps.sh clients  + programs of others that talk to probingd in the tests, in build/clients-venv
@@ -28,6 +29,7 @@ TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl)
 SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server clickhouse-client prometheus)
 E2E_PACKAGES=(chromium fonts-dejavu-core)
 BENCH_PACKAGES=(wrk)
+LAUNCHER_PACKAGES=(openmpi-bin)
 CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
 
 install_packages() {
@@ -96,6 +98,17 @@ install_venv() {
   "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --progress-bar off -r "$requirements"
 }
 
+# The same for what needs torch, which is that of build/torch-venv.
+install_venv_with_torch() {
+  local venv=$1 requirements=$2
+  [[ -x build/torch-venv/bin/python ]] || return 0
+  if [[ ! -x $venv/bin/python ]]; then
+    "$(build/torch-venv/bin/python -c 'import sys; print(sys._base_executable)')" -m venv "$venv"
+    echo "$PWD/build/torch-venv/lib/python3.11/site-packages" > "$venv/lib/python3.11/site-packages/torch.pth"
+  fi
+  install_venv "$venv" "$requirements"
+}
+
 # Exactly what web/package-lock.json says, with the sums it has. No package runs a script of its own.
 install_web() {
   local lock=web/package-lock.json stamp=web/node_modules/.installed
@@ -132,13 +145,12 @@ case ${1:-build} in
     ;;
   frameworks)
     "$0" torch
-    if [[ -x build/torch-venv/bin/python ]]; then
-      if [[ ! -x build/frameworks-venv/bin/python ]]; then
-        "$(build/torch-venv/bin/python -c 'import sys; print(sys._base_executable)')" -m venv build/frameworks-venv
-        echo "$PWD/build/torch-venv/lib/python3.11/site-packages" > build/frameworks-venv/lib/python3.11/site-packages/torch.pth
-      fi
-      install_venv build/frameworks-venv tests/integration/framework_requirements.txt
-    fi
+    install_venv_with_torch build/frameworks-venv tests/integration/framework_requirements.txt
+    ;;
+  launchers)
+    "$0" torch
+    install_packages "${LAUNCHER_PACKAGES[@]}"
+    install_venv_with_torch build/launchers-venv tests/integration/launcher_requirements.txt
     ;;
   spark) install_venv build/spark-venv tests/integration/spark_requirements.txt ;;
   clients) install_venv build/clients-venv tests/integration/client_requirements.txt ;;
@@ -146,5 +158,5 @@ case ${1:-build} in
     install_packages "${E2E_PACKAGES[@]}"
     install_venv build/e2e-venv tests/e2e/requirements.txt
     ;;
-  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, frameworks, spark or e2e" ;;
+  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, frameworks, launchers, spark or e2e" ;;
 esac

@@ -331,6 +331,86 @@ def test_ranks_of_torch_multiprocessing_spawn_are_probed_and_other_children_are_
     ]
 
 
+# As torch's: what makes the process group is looked up when it is called.
+C10D = """
+def _new_process_group_helper(name):
+    return name
+def init_process_group(name):
+    return _new_process_group_helper(name)
+"""
+
+# Ranks that a program starts itself, and other children of it.
+OWN_RANKS = """
+import multiprocessing, os, sys, time
+def loaded():
+    name = '/probing-%d/%d.sock' % (os.getuid(), os.getpid())
+    deadline = time.time() + (30 if os.environ['SAYS'] == 'rank' else 0.3)
+    while time.time() < deadline:
+        if any(os.path.exists(p + name) for p in ('/tmp', '/dev/shm', '/var/tmp')):
+            return True
+        time.sleep(0.01)
+    return False
+def say(name):
+    os.write(1, ('%s: %s' % (name, loaded()) + chr(10)).encode())
+def rank(name):
+    forked = name == 'own rank' or name.startswith('fork ')
+    os.environ['SAYS'] = 'rank' if PROBED and (hasattr(os, 'register_at_fork') or not forked) else ''
+    from torch.distributed.distributed_c10d import init_process_group
+    assert init_process_group('gloo') == 'gloo'
+    say(name)
+    assert init_process_group('again') == 'again'
+    context = multiprocessing.get_context('fork')
+    worker = context.Process(target=helper, args=('worker of ' + name,))
+    worker.start()
+    worker.join()
+def helper(name):
+    os.environ['SAYS'] = ''
+    say(name)
+PROBED = os.environ['PROBING'] == '1'
+if __name__ == '__main__':
+    os.environ['SAYS'] = 'rank' if PROBED else ''
+    say('program')
+    if sys.argv[1] == 'imported':
+        from torch.distributed.distributed_c10d import init_process_group
+    for method in sys.argv[2:]:
+        context = multiprocessing.get_context(method)
+        for function, name in ((rank, 'rank'), (helper, 'helper')):
+            process = context.Process(target=function, args=(method + ' ' + name,))
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+    if os.fork() == 0:
+        rank('own rank')
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize("torch_is", ["imported", "not imported"])
+@pytest.mark.slow(120)
+def test_ranks_that_a_program_starts_itself_are_probed_once_they_make_a_process_group(
+    hooked: Path, tmp_path: Path, python: str, torch_is: str
+) -> None:
+    """Python 3.6 says nothing of a fork."""
+    fake_torch(tmp_path)
+    (tmp_path / "torch/distributed").mkdir()
+    (tmp_path / "torch/distributed/__init__.py").write_text("")
+    (tmp_path / "torch/distributed/distributed_c10d.py").write_text(C10D)
+    script = tmp_path / "own_ranks.py"
+    script.write_text(OWN_RANKS)
+    methods = ["fork", "spawn", "forkserver"]
+    after_fork = harness.version_of(python) >= (3, 7)
+    expected = sorted(
+        ["program: True", f"own rank: {after_fork}", "worker of own rank: False"]
+        + [f"fork rank: {after_fork}", "spawn rank: True", "forkserver rank: True"]
+        + [f"{method} helper: False" for method in methods]
+        + [f"worker of {method} rank: False" for method in methods]
+    )
+    command = [str(hooked), str(script), torch_is, *methods]
+    assert launch(command, PROBING="1") == expected
+    assert launch(command, PROBING="0") == [line.replace("True", "False") for line in expected]
+
+
 # A worker of Ray learns what to do when it runs already: it is probed when that begins with torch.
 RAY_WORKER = """
 import os, sys
