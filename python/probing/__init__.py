@@ -56,23 +56,35 @@ def is_active():
 def connect(target=None, timeout=30):
     """For questions about another process: ``probing.connect(1234).query("SELECT …")``.
 
-    ``target`` is a process id or what else `probing -t` takes; None means all processes of this host.
+    ``target`` is a process id; None means all processes of this host. Nothing is loaded into this process or
+    that one. A process that is not there, and has left nothing, is a QueryError.
     """
     from ._client import Connection
 
     return Connection(target, timeout)
 
 
-def query(sql, format=None):
+def query(sql, format="auto"):
     """Runs one SQL statement about this process; see connect() for others.
 
     The answer is a pandas or polars DataFrame or a pyarrow Table when the program has imported one
-    of these, else a list of tuples with ``columns``. A query that fails raises QueryError.
+    of these, else a list of tuples with ``columns``; ``format`` asks for one of them. A query that fails
+    raises QueryError.
     """
+    _native.find_or_load()
     return connect(os.getpid()).query(sql, format)
 
 
-if os.environ.get("PROBING_DISABLE") != "1":
+def load_ipython_extension(shell):
+    """`%load_ext probing` in IPython and Jupyter: %probing and %%probing ask in SQL."""
+    from ._notebook import register
+
+    register(shell)
+
+
+# A notebook's kernel mostly asks about other processes: there the probe comes with the first thing that is
+# recorded, or by load().
+if os.environ.get("PROBING_DISABLE") != "1" and not _library.in_notebook():
     try:
         if load() and _library.loaded_here():
             _native.find(now=True)  # which puts the hooks in place, too

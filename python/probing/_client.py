@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 
-from . import _library, _rows
+from . import _library, _rows, _views
 from ._errors import QueryError
 
 VERSION_HEADER = "Probing-Version"
@@ -29,11 +29,16 @@ class Connection(object):
     def __init__(self, target=None, timeout=30):
         self.target = target
         self.timeout = timeout
+        if isinstance(target, int) and not self._exists(target):
+            raise QueryError("there is no process %d (`probing ps` lists those there are)" % target)
 
-    def query(self, sql, format=None):
-        """Runs one SQL statement. The answer is a pandas or polars DataFrame or a pyarrow Table when
-        the program has imported one of these (the first in this order), else Rows. ``format`` asks
-        for one: "pandas", "polars", "pyarrow" or "rows"."""
+    def __repr__(self):
+        return "<connection to %s>" % ("all processes of this host" if self.target is None else self.target)
+
+    def query(self, sql, format="rows"):
+        """Runs one SQL statement. The answer is always Rows, a list of tuples that a notebook shows as a
+        table, unless ``format`` asks for something else: "pandas", "polars", "arrow" (a pyarrow Table), or
+        "auto", which is the first of these that the program has imported."""
         wanted = _rows.wanted_format(format)
         body = {"sql": sql}
         if self.target is not None:
@@ -50,6 +55,50 @@ class Connection(object):
             body["timeout"] = timeout
         return self._ask("POST", "/api/v1/eval", body)
 
+    def tables(self):
+        """What can be asked for: the names of tables, and what is in them."""
+        return self.query("SELECT table_name, kind, origin, doc FROM probing.tables ORDER BY table_name")
+
+    def backtrace(self, native=False, locals=False, all=False):
+        """Where every thread is, read from outside: no probe is needed. The arguments are the options of
+        `probing backtrace`."""
+        wanted = [("native", native), ("locals", locals), ("all", all)]
+        query = "?target=%d" % self._pid() + "".join("&%s=1" % name for name, on in wanted if on)
+        path = "/api/v1/backtrace" + query + "&format="
+        text = self._fetch("GET", path + "text", None).decode("utf-8")
+        return _views.Backtrace(text, json.loads(self._fetch("GET", path + "json", None).decode("utf-8")))
+
+    def flamegraph(self, seconds=5, hz=100, native=False):
+        """Samples the process for that long, from outside, and gives a flame graph to look at."""
+        body = {"target": self._pid(), "format": "html", "seconds": seconds, "hz": hz, "native": native}
+        page = self._fetch("POST", "/api/v1/flamegraph", body, self.timeout + seconds)
+        return _views.FlameGraph(page.decode("utf-8"), "process %d" % self._pid())
+
+    def steps(self, last=200):
+        """The last training steps as a chart, by phase; ``.rows`` has the numbers. Needs the probe's
+        tracing (probing.torch.profiling)."""
+        rows = self.query(
+            "SELECT step, duration, data_wait, forward, backward, optimizer FROM (SELECT * FROM "
+            "python.torch_steps ORDER BY timestamp DESC LIMIT %d) ORDER BY timestamp" % int(last)
+        )
+        return _views.StepChart(rows)
+
+    def _pid(self):
+        if self.target is None:
+            raise QueryError("name a process: probing.connect(pid)")
+        return int(self.target)
+
+    def _exists(self, pid):
+        """Whether the process runs, or has ended and left something that can be asked about."""
+        if os.path.exists("/proc/%d" % pid):
+            return True
+        try:
+            status, content = self._exchange("GET", "/api/v1/targets", None)
+        except OSError:
+            return False
+        targets = json.loads(content.decode("utf-8")).get("targets", []) if status == 200 else []
+        return any(target.get("pid") == pid for target in targets)
+
     def _ask(self, method, path, body):
         text = self._fetch(method, path, body)
         try:
@@ -57,13 +106,13 @@ class Connection(object):
         except ValueError:
             raise QueryError("probingd answered something that is not JSON") from None
 
-    def _fetch(self, method, path, body):
+    def _fetch(self, method, path, body, timeout=None):
         """The bytes of the answer; a failure is a QueryError."""
         try:
-            status, content = self._exchange(method, path, body)
+            status, content = self._exchange(method, path, body, timeout)
         except OSError:
             _start_daemon()
-            status, content = self._exchange(method, path, body)
+            status, content = self._exchange(method, path, body, timeout)
         if status == 200:
             return content
         try:
@@ -73,13 +122,13 @@ class Connection(object):
         hint = error.get("hint")
         raise QueryError(error.get("message", "failed") + (" (%s)" % hint if hint else ""))
 
-    def _exchange(self, method, path, body):
+    def _exchange(self, method, path, body, timeout=None):
         from . import __version__
 
-        connection = _UnixConnection(_daemon_socket(), self.timeout)
+        connection = _UnixConnection(_daemon_socket(), timeout or self.timeout)
         try:
             headers = {"Content-Type": "application/json", VERSION_HEADER: __version__}
-            connection.request(method, path, json.dumps(body), headers)
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, response.read()
         finally:

@@ -12,6 +12,8 @@ class Config(object):
     """
 
     def _ask(self, *fields):
+        if _library.in_notebook():
+            _library.load()
         path = _library.wait_for_socket()
         if path is None:
             raise RuntimeError(

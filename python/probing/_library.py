@@ -59,6 +59,11 @@ def _call(name):
     return _ctypes.call_function(_ctypes.dlsym(_handle, name), ())
 
 
+def in_notebook():
+    """Whether this process is the kernel of a notebook."""
+    return "ipykernel" in sys.modules
+
+
 def loaded_here():
     """Whether it was this module that loaded the probe."""
     return _handle is not None

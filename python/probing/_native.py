@@ -36,7 +36,7 @@ class Table(object):
         self.connected_at = time.monotonic()
 
     def again(self, *values):
-        functions = find()
+        functions = find_or_load()
         if functions is None:
             return False
         if self.connected_at is not None and time.monotonic() - self.connected_at < SECONDS_BETWEEN_LOOKS:
@@ -65,6 +65,18 @@ def find(now=False):
     return _functions
 
 
+def find_or_load():
+    """The same; in a notebook, where importing the package loads nothing, this does."""
+    functions = find()
+    if functions is None and _library.in_notebook():
+        try:
+            if _library.load():
+                functions = find(now=True)
+        except OSError:
+            pass
+    return functions
+
+
 def tid():
-    functions = _functions or find()
+    functions = _functions or find_or_load()
     return functions["tid"]() if functions is not None else None

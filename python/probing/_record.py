@@ -55,7 +55,7 @@ def step(number=None):
     _step = int(number) if number is not None else (0 if _step is None else _step + 1)
     if "torch" not in sys.modules:
         _step_span = Span("step", {}).begin()
-    functions = _native.find()
+    functions = _native.find_or_load()
     if functions is not None and "step" in functions:
         functions["step"](_step)  # the tracer of torch counts by it
     return _step

@@ -35,6 +35,11 @@ class Rows(list):
         at = self.columns.index(name)
         return [row[at] for row in self]
 
+    def _repr_html_(self):
+        from . import _views
+
+        return _views.rows_html(self)
+
     def __repr__(self):
         lines = ["  ".join(self.columns)]
         lines += ["  ".join("NULL" if value is None else str(value) for value in row) for row in self[:20]]
@@ -74,10 +79,12 @@ def _time(text):
 
 def wanted_format(format):
     """The name of what the caller gets: the asked one, or the first that the program has imported."""
-    if format is None:
+    if format == "arrow":
+        return "pyarrow"
+    if format in (None, "auto"):
         return next((name for name in FRAMES if name in sys.modules), "rows")
     if format not in FRAMES + ("rows",):
-        raise ValueError("format is pandas, polars, pyarrow or rows, not %r" % (format,))
+        raise ValueError("format is rows, pandas, polars, arrow or auto, not %r" % (format,))
     return format
 
 

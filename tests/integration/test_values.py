@@ -145,7 +145,7 @@ os.environ["PROBING_DISABLE"] = "1"
 {imports}
 import probing
 connection = probing.connect({pid})
-answer = connection.query({sql!r})
+answer = connection.query({sql!r}, format="auto")
 print(type(answer).__module__.split(".")[0], type(answer).__name__)
 {code}
 """
