@@ -77,6 +77,8 @@ class Investigation {
   bool WaitForNotification(Look& look);
   bool WaitForMutex(Look& look, std::uint64_t word);
   void WaitForThreadsWith(Look& look, const std::vector<RemoteAddress>& objects, const std::string& reason);
+
+  // rank_waits.cc: what torch.distributed knows.
   bool WaitForRanks(Look& look);
 
   std::size_t AddEnd(End end, pid_t pid, const std::string& note);

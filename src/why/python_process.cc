@@ -153,6 +153,28 @@ std::string PythonProcess::TypeName(RemoteAddress object) const {
   return name.ok() ? std::move(*name) : "";
 }
 
+RemoteAddress PythonProcess::ModuleVariable(std::string_view module, std::string_view name) const {
+  for (const cpython::InterpreterState& interpreter : states_) {
+    const auto found = attributes_.FindModule(interpreter.address, module);
+    if (!found.ok() || !*found) continue;
+    const auto variable = attributes_.FindVariable(*found, name);
+    if (variable.ok()) return *variable;
+  }
+  return {};
+}
+
+std::vector<std::pair<RemoteAddress, RemoteAddress>> PythonProcess::DictItems(RemoteAddress dict,
+                                                                              std::size_t max_items) const {
+  if (!dict || TypeName(dict) != "dict") return {};
+  auto read = cpython::ReadDict(pages_, attributes_.layout(), dict, max_items);
+  return read.ok() ? std::move(read->items) : std::vector<std::pair<RemoteAddress, RemoteAddress>>{};
+}
+
+std::optional<std::uint64_t> PythonProcess::NumberOf(RemoteAddress number) const {
+  const auto read = attributes_.ReadUnsigned(number);
+  return read.ok() ? std::optional(*read) : std::nullopt;
+}
+
 bool PythonProcess::IsAlive(RemoteAddress object) const {
   if (object.address < 4096 || object.address % 8 != 0) return false;
   const auto head = pages_.ReadValue(object.As<std::uint64_t>());

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cpython/attributes.h"
@@ -62,6 +63,14 @@ class PythonProcess {
   std::string TextAttribute(RemoteAddress object, std::string_view name) const;
   std::optional<std::uint64_t> NumberAttribute(RemoteAddress object, std::string_view name) const;
   std::string TypeName(RemoteAddress object) const;
+  // A global variable of a module that is loaded; null when there is none.
+  RemoteAddress ModuleVariable(std::string_view module, std::string_view name) const;
+  std::vector<std::pair<RemoteAddress, RemoteAddress>> DictItems(RemoteAddress dict,
+                                                                 std::size_t max_items) const;
+  std::optional<std::uint64_t> NumberOf(RemoteAddress number) const;
+  // What the frame's variables and its stack of values point to; what makes no sense is left out.
+  std::vector<RemoteAddress> ObjectsOf(const cpython::RawFrame& frame) const;
+  const std::vector<RemoteAddress>& AttributesOf(RemoteAddress object) const;
 
   // The lock that `object` is, or has among its attributes (a Condition, a Queue), if a thread would wait for
   // it at `word`.
@@ -79,13 +88,10 @@ class PythonProcess {
   PythonProcess(pid_t pid, std::unique_ptr<process::Memory> memory, cpython::Location location,
                 process::Maps maps);
   Result<void> ReadThreads();
-  // What the frame's variables and its stack of values point to; what makes no sense is left out.
-  std::vector<RemoteAddress> ObjectsOf(const cpython::RawFrame& frame) const;
   // If it is a bound method of C: the object that it is bound to.
   RemoteAddress BoundTo(RemoteAddress object) const;
   std::string MethodName(RemoteAddress method) const;  // REQUIRES: a bound method of C
   bool IsAlive(RemoteAddress object) const;
-  const std::vector<RemoteAddress>& AttributesOf(RemoteAddress object) const;
 
   pid_t pid_;
   std::unique_ptr<process::Memory> memory_;

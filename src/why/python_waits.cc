@@ -1,4 +1,4 @@
-// What the interpreter knows: locks, conditions, queues, the GIL, joined threads, ranks in a collective.
+// What the interpreter knows: locks, conditions, queues, the GIL, joined threads.
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::uint32_t kContendedMutex = 2;  // what glibc's mutex has in its word while others wait
 constexpr std::size_t kMutexOwner = 8;        // where it has the owner's thread id
-constexpr std::size_t kFramesOfCollective = 8;
 
 bool IsIn(const cpython::Frame& frame, std::string_view file) { return frame.file.ends_with(file); }
 
@@ -30,25 +29,6 @@ bool IsIdlePool(const PythonThread& thread) {
     if (!IsLibraryFile(frame.file)) return false;
   }
   return true;
-}
-
-// What a rank waits in, if that may be a collective: "all_reduce", "backward"; "" if not.
-std::string CollectiveOf(const std::vector<cpython::Frame>& frames) {
-  std::string name;
-  for (std::size_t i = 0; i < std::min(frames.size(), kFramesOfCollective); ++i) {
-    const cpython::Frame& frame = frames[i];
-    const std::string_view function = PlainName(frame.function);
-    if (function == "_engine_run_backward" || IsIn(frame, "torch/autograd/graph.py")) return "backward";
-    if (function == "wait_tensor") return "wait_tensor";
-    if (frame.file.find("torch/distributed/") == std::string::npos) {
-      if (!name.empty() || !IsLibraryFile(frame.file)) break;
-      continue;
-    }
-    // The outermost of torch's own: "barrier" of barrier → all_reduce → wrapper.
-    if (frame.file.find("/elastic/") != std::string::npos) return "";
-    if (function != "wrapper") name = function;
-  }
-  return name;
 }
 
 }  // namespace
@@ -278,64 +258,6 @@ bool Investigation::WaitForMutex(Look& look, std::uint64_t word) {
   if (found == numbers->end() || found->second == look.tid) return false;
   AddWait(look, AddThread(look.pid, found->second), "a mutex of native code");
   return true;
-}
-
-// A rank in a collective waits for the ranks that are not in one.
-bool Investigation::WaitForRanks(Look& look) {
-  if (look.python == nullptr) return false;
-  const process::RankProcess* own = nullptr;
-  for (const process::RankProcess& rank : Ranks()) {
-    if (rank.pid == look.pid) own = &rank;
-  }
-  const std::string collective = CollectiveOf(look.python->frames);
-  if (own == nullptr || collective.empty()) return false;
-  // Receiving from one rank is no matter of the others.
-  std::string only;
-  if (collective == "recv" || collective == "send") {
-    for (std::size_t i = 0; i < std::min(look.python->raw.size(), kFramesOfCollective); ++i) {
-      if (PlainName(look.python->frames[i].function) == collective) {
-        only = look.process->Variable(look.python->raw[i], collective == "recv" ? "src" : "dst");
-      }
-    }
-  }
-  std::vector<std::pair<const process::RankProcess*, std::string>> arrived;
-  std::size_t seen = 1;
-  for (const process::RankProcess& rank : Ranks()) {
-    if (rank.pid == look.pid || rank.identity.job != own->identity.job) continue;
-    ++seen;
-    if (!only.empty() && only != "None" && only != std::to_string(rank.identity.rank.value_or(-1))) continue;
-    PythonProcess* python = Python(rank.pid);
-    const PythonThread* main = python != nullptr ? python->FindThread(rank.pid) : nullptr;
-    const std::string other = main != nullptr ? CollectiveOf(main->frames) : "";
-    const auto status = process::ReadStatus(rank.pid);
-    const bool waits = status.ok() && status->state == 'S';
-    if (!other.empty() && waits) {
-      arrived.emplace_back(&rank, other);
-      continue;
-    }
-    AddWait(look, AddProcess(rank.pid), "collective " + collective + ", to which it has not come");
-  }
-  graph_.nodes[look.node].needs_all = true;
-  const std::int64_t world = own->identity.world_size.value_or(0);
-  if (!graph_.nodes[look.node].waits.empty()) return true;
-  if (static_cast<std::int64_t>(seen) < world) {
-    AddWait(look,
-            AddEnd(End::kOutside, 0,
-                   std::to_string(world - static_cast<std::int64_t>(seen)) + " of " + std::to_string(world) +
-                       " ranks are not on this host, or have ended"),
-            "collective " + collective);
-    return true;
-  }
-  // All are in one: in different ones, they wait for each other.
-  for (const auto& [rank, other] : arrived) {
-    if (other != collective) {
-      AddWait(look, AddProcess(rank->pid), "collective " + collective + ", while it is in " + other);
-    }
-  }
-  if (!graph_.nodes[look.node].waits.empty()) return true;
-  graph_.nodes[look.node].needs_all = false;
-  graph_.nodes[look.node].note = "collective " + collective + ": all ranks of this host are in one";
-  return !arrived.empty();
 }
 
 }  // namespace probing::why

@@ -238,3 +238,20 @@ def test_the_rank_that_is_missing_in_a_collective_is_named(probing: harness.Cli,
         assert any("collective all_reduce" in (step["reason"] or "") for step in cause["chain"])
     cause = expect(probing, truth, "-t", "job", "why")
     assert {each["pid"] for each in cause["waiting"]} >= {process.pid for process, _ in ranks}
+
+
+@needs_torch
+def test_ranks_of_other_groups_are_not_waited_for(probing: harness.Cli, start: Start) -> None:
+    environment = {"WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29519"}
+
+    def rank(number: int, **options: Any) -> Any:
+        place = {"RANK": str(number), "LOCAL_RANK": str(number)}
+        return start("gloo_groups", python=TORCH, **place, **environment, **options)
+
+    ranks = {number: rank(number, wait=False)[0] for number in (0, 2, 3)}
+    missing, truth = rank(1)
+    assert truth["pid"] == missing.pid
+    cause = expect(probing, truth, "why", ranks[0].pid)
+    assert [step["reason"] for step in cause["chain"] if "of ranks 0, 1" in (step["reason"] or "")], cause
+    busy = {"end": "runs", "pid": ranks[3].pid, "func": "gloo_groups", "reason": "of ranks 2, 3"}
+    expect(probing, busy, "why", ranks[2].pid)

@@ -455,6 +455,22 @@ def gloo():
         dist.all_reduce(torch.ones(1000))
 
 
+def gloo_groups():
+    """Two pairs of ranks. In the first, rank 1 is the cause; that rank 3 computes is no matter of theirs."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    rank = dist.get_rank()
+    dist.all_reduce(torch.ones(10), group=pairs[rank // 2])
+    if rank == 1:
+        culprit()
+    while rank == 3:
+        sum(range(1000))
+    dist.all_reduce(torch.ones(10), group=pairs[rank // 2])
+
+
 REPORT = Report("none")
 REPORT.ready()
 {"asyncio": asyncio_blocked, "queue": wait_on_queue}.get(SCENARIO, globals().get(SCENARIO))()
