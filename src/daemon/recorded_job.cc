@@ -28,6 +28,7 @@ constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostTraces = 256;
 constexpr off_t kMostFileBytes = off_t{256} << 20;
 constexpr std::int64_t kMostRank = 1 << 24;
+constexpr std::size_t kMostNamed = 8;  // ranks of a version
 
 // The number at the end of a recording's name; nothing for other files.
 std::optional<std::int64_t> RankOf(std::string_view name) {
@@ -163,6 +164,7 @@ Result<void> RecordedJob::LoadRecordings() {
       problems_.push_back(path + " is left out: " + added.error().message);
   }
   AddMissing();
+  CompareVersions();
   if (arenas_.empty())
     return Error{Code::kFailed, "no recording in " + path_ + " can be read", problems_.front()};
   return {};
@@ -202,6 +204,7 @@ Result<void> RecordedJob::Add(std::int64_t rank, const std::string& path) {
   RETURN_IF_ERROR(WriteTables(*recording, newest_ns, *arena));
   auto ring = std::make_shared<const ScopedFd>(fcntl(arena->fd(), F_DUPFD_CLOEXEC, 0));
   if (!ring->valid()) return ErrnoError("duplicate the descriptor of a ring");
+  versions_[recording->version].push_back(rank);
   for (const auto& [name, group] : recording->groups) members_.insert(group.ranks.begin(), group.ranks.end());
   table::Target target{.pid = -1 - rank, .rank = rank, .host = name_, .job = name_};
   target.ring_fds.push_back(std::move(ring));
@@ -217,6 +220,20 @@ void RecordedJob::AddMissing() {
     if (rank < 0 || rank > kMostRank || present.contains(rank) || targets_.size() >= kMostRanks) continue;
     targets_.push_back({.pid = -1 - rank, .rank = rank, .host = name_, .job = name_});
   }
+}
+
+// Of two jobs, or of one whose ranks run different torches: numbers may not mean the same.
+void RecordedJob::CompareVersions() {
+  if (versions_.size() < 2) return;
+  std::string text;
+  for (const auto& [version, ranks] : versions_) {
+    text += (text.empty() ? "" : "; ") + version + (ranks.size() == 1 ? " of rank " : " of ranks ");
+    for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+      text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+    if (ranks.size() > kMostNamed) text += " and others";
+  }
+  problems_.push_back("the recordings are of different versions, so that ranks may count differently: " +
+                      text);
 }
 
 table::Rows RecordedJob::Provide(const table::Table& table, const table::Target* target,

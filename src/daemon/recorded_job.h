@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -48,13 +49,15 @@ class RecordedJob {
   Result<void> Add(std::int64_t rank, const std::string& path);
   Result<void> AddTrace(const std::string& path, std::size_t most_events);
   void AddMissing();
+  void CompareVersions();
 
   std::string path_;     // of the directory, or of the trace
   std::string name_;     // of the same, without what is before it
   std::string version_;  // of what was read
   std::vector<std::unique_ptr<ring::Arena>> arenas_;
   std::vector<table::Target> targets_;
-  std::set<std::int64_t> members_;  // ranks that some group has
+  std::set<std::int64_t> members_;                             // ranks that some group has
+  std::map<std::string, std::vector<std::int64_t>> versions_;  // of the format: ranks
   std::vector<std::string> problems_;
 };
 

@@ -186,7 +186,10 @@ std::optional<FlightEntry> ReadEntry(Value value, Value statuses) {
   entry.group = std::string(group.at(0).Text());
   entry.description = std::string(group.at(1).Text());
   entry.is_p2p = value.Get("is_p2p").True();
-  entry.seq = value.Get(entry.is_p2p ? "p2p_seq_id" : "collective_seq_id").Int().value_or(0);
+  // Before torch 2.4 there was one number for both.
+  std::optional<std::int64_t> seq = value.Get(entry.is_p2p ? "p2p_seq_id" : "collective_seq_id").Int();
+  if (!seq) seq = value.Get("seq_id").Int();
+  entry.seq = seq.value_or(0);
   ReadOperation(name, entry);
   ReadSizes(value.Get("input_sizes"), value.Get("input_dtypes"), entry);
   entry.started_ns = TimeOf(value.Get("time_discovered_started_ns"));

@@ -107,6 +107,48 @@ def test_a_rank_whose_device_is_stuck_is_named(probing: Cli, tmp_path: Path) -> 
     assert "rank 1 does not finish it" in finding["evidence"], finding
 
 
+def test_two_ranks_without_a_file_are_named(probing: Cli, tmp_path: Path) -> None:
+    four = "[0, 1, 2, 3]"
+    write_all(tmp_path, {0: recording(9, 8, four), 3: recording(9, 8, four)}, "4")
+    [finding] = findings(probing, tmp_path)
+    assert finding["ranks"] == [1, 2]
+    assert "2 of 4 ranks wait" in finding["evidence"], finding
+
+
+@pytest.mark.parametrize("who", [0, 1], ids=["a rank that waits", "the rank that is missing"])
+def test_a_clock_that_is_an_hour_off_changes_no_name(probing: Cli, tmp_path: Path, who: int) -> None:
+    recordings = {0: recording(9, 8), 1: recording(8, 8), 2: recording(9, 8)}
+    for one in recordings[who]["entries"]:
+        one["time_created_ns"] -= 3600 * 10**9
+    write_all(tmp_path, recordings, "4")
+    [finding] = findings(probing, tmp_path)
+    assert (finding["class"], finding["ranks"]) == ("collective_hang", [1])
+
+
+def of_torch_2_2(content: dict[str, Any]) -> dict[str, Any]:
+    """No status of groups, one number for all operations, no `retired`."""
+    entries = [
+        {
+            name: value
+            for name, value in one.items()
+            if name not in ("collective_seq_id", "p2p_seq_id", "retired")
+        }
+        | {"seq_id": one["collective_seq_id"], "state": "completed" if one["retired"] else "scheduled"}
+        for one in content["entries"]
+    ]
+    return {"version": "1.5", "pg_config": content["pg_config"], "entries": entries}
+
+
+def test_recordings_of_different_versions_are_said(probing: Cli, tmp_path: Path) -> None:
+    old = of_torch_2_2(recording(8, 8))
+    write_all(tmp_path, {0: recording(9, 8), 1: old, 2: recording(9, 8)}, "2")
+    answer = probing("-t", tmp_path, "diagnose", "--json").expect(0)
+    [finding] = answer.json["findings"]
+    assert finding["ranks"] == [1] and "its last was #8" in finding["evidence"]
+    assert "different versions" in answer.json["problems"][0], answer
+    assert "1.5 of rank 1; 2.10 of ranks 0, 2" in answer.json["problems"][0], answer
+
+
 def test_a_job_that_went_on_has_no_finding(probing: Cli, tmp_path: Path) -> None:
     write_all(tmp_path, {rank: recording(9, 9) for rank in range(3)}, "4")
     assert findings(probing, tmp_path) == []
