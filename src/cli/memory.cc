@@ -1,5 +1,7 @@
 // probing memory: what the processes of a job take, now and since they are watched; what leaks; what is on
 // the heap of one, read from outside.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -49,8 +51,78 @@ Result<void> RequireProbe(const Invocation& invocation) {
                "run `probing -t " + pid + " inject` first"};
 }
 
+// What the collector does not know, such as NumPy arrays and bytes, is in no count of the probe: it is
+// counted from outside, at the beginning, in the middle and at the end.
+class UntrackedCounts {
+ public:
+  explicit UntrackedCounts(const Invocation& invocation)
+      : pid_(invocation.endpoint ? std::nullopt : invocation.target) {}
+
+  void Count() {
+    if (!pid_) return;
+    Result<heap::Report> report = heap::ReadLive(*pid_, {.top = 0});
+    if (report.ok())
+      reports_.push_back(std::move(*report));
+    else
+      pid_.reset();  // a Python that is not read from outside
+  }
+
+  // The same rows as python.leaks has, of classes that grew from each count to the next.
+  void AddTo(Json& rows, double seconds) const {
+    if (reports_.size() < 3) return;
+    for (const heap::ClassUse& last : reports_.back().classes) {
+      const heap::ClassUse first = UseIn(reports_.front(), last.name);
+      const heap::ClassUse middle = UseIn(reports_[reports_.size() / 2], last.name);
+      const bool grew = middle.own_bytes > first.own_bytes + kLeastBytes / 4 &&
+                        last.own_bytes > middle.own_bytes + kLeastBytes / 4 &&
+                        last.own_bytes > first.own_bytes + kLeastBytes &&
+                        last.count > first.count + kLeastObjects;
+      if (!grew || last.tracked > 0) continue;
+      const auto megabytes = [](std::uint64_t bytes) {
+        return std::round(static_cast<double>(bytes) / 10486) / 100;
+      };
+      rows.push_back({{"type", last.name},
+                      {"shape", nullptr},
+                      {"dtype", nullptr},
+                      {"count", last.count},
+                      {"grown", last.count - first.count},
+                      {"mb", megabytes(last.own_bytes)},
+                      {"grown_mb", megabytes(last.own_bytes - first.own_bytes)},
+                      {"module", nullptr},
+                      {"made_by", nullptr},
+                      {"holder", HolderOf(last.name)},
+                      {"seconds", seconds},
+                      {"steps", nullptr}});
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kLeastBytes = 1 << 20;
+  static constexpr std::uint64_t kLeastObjects = 20;
+
+  static heap::ClassUse UseIn(const heap::Report& report, const std::string& name) {
+    const auto found = std::ranges::find(report.classes, name, &heap::ClassUse::name);
+    return found == report.classes.end() ? heap::ClassUse{} : *found;
+  }
+
+  // Of what holds most, the first that holds some of this class: "list of 300 'arrays' ← module __main__".
+  Json HolderOf(const std::string& name) const {
+    for (const heap::Holder& holder : reports_.back().holders) {
+      if (std::ranges::find(holder.holds, name, &heap::ClassUse::name) == holder.holds.end()) continue;
+      std::string text;
+      for (auto step = holder.chain.rbegin(); step != holder.chain.rend(); ++step)
+        text += (text.empty() ? "" : " ← ") + *step;
+      return text;
+    }
+    return nullptr;
+  }
+
+  std::optional<pid_t> pid_;
+  std::vector<heap::Report> reports_;
+};
+
 // Returns JSON, and in `seconds` how long objects were counted.
-Result<std::string> FindLeaks(const Invocation& invocation, double& seconds) {
+Result<std::string> FindLeaks(const Invocation& invocation, double& seconds, UntrackedCounts& untracked) {
   constexpr double kDefaultSeconds = 4;
   ASSIGN_OR_RETURN(seconds, invocation.GetNumber("--duration", kDefaultSeconds));
   const auto pause_us = static_cast<std::int64_t>(seconds * 1e6 / (kCounts - 1));
@@ -60,8 +132,10 @@ Result<std::string> FindLeaks(const Invocation& invocation, double& seconds) {
     // With census=on the job has counted itself, at the ends of steps: no need to wait, unless one wants to.
     const bool known = answer.find("\n0") == std::string::npos;
     if (known && !invocation.Has("--duration")) break;
+    if (i == 1 || i == kCounts / 2) untracked.Count();
     SleepUs(pause_us);
   }
+  untracked.Count();
   return Query({.target = invocation.target, .sql = kLeaksSql, .format = "json"});
 }
 
@@ -93,13 +167,15 @@ std::string DescribeLeak(const Json& row) {
 Result<int> PrintLeaks(const Invocation& invocation) {
   RETURN_IF_ERROR(RequireProbe(invocation));
   double seconds = 0;
-  ASSIGN_OR_RETURN(const std::string answer, FindLeaks(invocation, seconds));
+  UntrackedCounts untracked(invocation);
+  ASSIGN_OR_RETURN(const std::string answer, FindLeaks(invocation, seconds, untracked));
+  Json rows = Json::parse(answer, nullptr, false);
+  if (!rows.is_array()) return Error{Code::kFailed, "cannot read what probingd answered"};
+  untracked.AddTo(rows, seconds);
   if (invocation.Has("--json")) {
-    Print(answer);
+    Print(FormatJson(rows));
     return 0;
   }
-  const Json rows = Json::parse(answer, nullptr, false);
-  if (!rows.is_array()) return Error{Code::kFailed, "cannot read what probingd answered"};
   for (const Json& row : rows) Print(DescribeLeak(row));
   if (rows.empty()) {
     char text[160];

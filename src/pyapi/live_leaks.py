@@ -30,8 +30,12 @@ def count_alive(pace):
             del classes[one]
         found.update(count_kinds(one() for one in refs))
     for kind, count in classes.items():
-        found["%s.%s" % (kind.__module__, kind.__qualname__)] = count, 0
+        found[name_of_class(kind)] = count, 0
     return found
+
+
+def name_of_class(kind):
+    return "%s.%s" % (kind.__module__, kind.__qualname__)
 
 
 def grown(counts):
@@ -84,6 +88,21 @@ def members_of(kinds, pace):
     return found
 
 
+def objects_of(names, pace):
+    """name of a class → weak references to its living objects; none where the class knows no such."""
+    found = {name: [] for name in names}
+    known = count_classes(pace) if names else ()
+    kinds = [one for one in known if one.__weakrefoffset__ and name_of_class(one) in found]
+    for reference in weakly_living(tuple(kinds), pace) if kinds else ():
+        one = reference()
+        if type(one) in kinds:
+            found[name_of_class(type(one))].append(reference)
+        del one
+        if not pace.breathe():
+            break
+    return found
+
+
 def made_by(members, pace):
     """The operation of autograd that made most of them, with which a tensor holds all that led to it; None
     when most have none. Some may belong to the step that is under way."""
@@ -111,7 +130,11 @@ def leaks_table(wanted):
     about_members = {"holder", "made_by", "module"} & set(wanted)
     kinds = [leak[0] for leak, _, _ in found if is_of_tensors(leak[0])]
     members = members_of(kinds, pace) if about_members else {}
-    chains = chains_of(members, pace) if "holder" in wanted else {}
+    chains = {}
+    if "holder" in wanted:
+        others = objects_of([leak[0] for leak, _, _ in found if not is_of_tensors(leak[0])], pace)
+        chains = chains_of(dict(others, **members), pace)
+        del others
     for (kind, count, size, more, more_bytes), since, steps in found:
         tensor = is_of_tensors(kind)
         name, shape, dtype, device = parts_of_kind(kind) if tensor else (kind, None, None, None)

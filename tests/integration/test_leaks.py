@@ -18,6 +18,10 @@ def test_objects_that_are_kept_are_named(probing: Cli, target: StartTarget) -> N
     assert by_type["__main__.Record"]["grown"] > 50
     assert by_type["__main__.Record"]["count"] >= by_type["__main__.Record"]["grown"]
     assert not [name for name in by_type if "Keeper" in name]
+    # Who has them: the job's own objects, closures, and what the collector does not know (as NumPy's arrays).
+    assert re.match(r"list of \d+ ← records of a Keeper ← ", by_type["__main__.Record"]["holder"]), by_type
+    assert re.match(r"list of \d+ ← callbacks in keep\(\)", by_type["builtins.function"]["holder"]), by_type
+    assert by_type["bytes"]["grown_mb"] > 1 and "arrays" in by_type["bytes"]["holder"], by_type
     job.expect_unharmed()
 
 

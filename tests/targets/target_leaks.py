@@ -34,10 +34,16 @@ def make_tuples():
             report["failed"] += 1
 
 
+def make_callback(number):
+    return lambda: number
+
+
 def keep():
-    keeper = Keeper()
+    keeper, callbacks, arrays = Keeper(), [], []
     while True:
         keeper.records.append(Record(report["loops"]))
+        callbacks.append(make_callback(report["loops"]))
+        arrays.append(bytes(8000))  # the collector does not know them, as it does not NumPy's arrays
         report["loops"] += 1
         if report["loops"] == 1:
             report.ready()
