@@ -89,7 +89,6 @@ def main() -> int:
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
         run("check_fuzzers", [sys.executable, "tools/check_fuzzers.py"]),
         run("mutants: every text and test is there", [sys.executable, "tools/mutants.py", "--check"]),
-        run("check_embedded", [sys.executable, "tools/check_embedded.py"]),
         check_machine_names(),
         check_web_page(),
         check_web_types(),

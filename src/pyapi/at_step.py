@@ -1,4 +1,3 @@
-# ruff: noqa: F821  instead.py, evaluate.py, still.py and session.py come before this file.
 # Code that runs at the end of an optimizer's step: `eval --at step`, `%at step`. Runs in the target. Python
 # 3.6 syntax, built-in modules only.
 #
@@ -9,6 +8,12 @@ import _thread
 import posix
 import sys
 import time
+
+from .alone import alone, undos
+from .describe import Refused
+from .evaluate import at_end
+from .session import stack_of, thread_names
+from .still import NOT_NOW, POLL, loaded_torch, when_outside, when_still
 
 STEP_HOOKS = "_global_optimizer_post_hooks"  # of torch.optim.optimizer: id → function
 STEP_KEY = "probing.at_step"
@@ -114,6 +119,8 @@ class AtStep(object):
         return WENT_ON % self.seconds if self.left else ""
 
     def why_not(self):
+        from .magics import where
+
         lines = ["no optimizer has ended a step within the time limit"]
         if self.unfit:
             lines[0] += ", except for %d within a backward pass" % self.unfit

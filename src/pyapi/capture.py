@@ -1,4 +1,3 @@
-# ruff: noqa: F821  describe.py comes before this file, instead.py after it; kept is left_behind.h's.
 # Where the output of evaluated code goes: to the client, and not to the job's stdout. This is about what
 # Python prints; instead.py is about what goes past it. sys.stdout stays the object that it is, because code
 # of the job may keep it and put it back later (contextlib.redirect_stdout): its methods are replaced. Runs in
@@ -6,6 +5,13 @@
 import _thread
 import posix
 import sys
+
+from .alone import STAND_ALONE, stand_alone, undos
+from .describe import Capture
+from .guard import guard_the_end
+from .instead import Instead, capture_processes, capture_threads
+from .native import kept
+from .own import lasting, spare
 
 
 class Stream(Capture):
@@ -16,6 +22,8 @@ class Stream(Capture):
         self.is_error = is_error
 
     def keep(self, text):
+        from .native import emit
+
         emit(self.is_error, text.encode("utf-8", "backslashreplace"))
 
 
@@ -83,17 +91,7 @@ class Router(object):
         return getattr(self._original, name)
 
 
-def stand_alone(cls, names):
-    """Its methods see these names only, and so do not keep all of ours alive."""
-    function = type(stand_alone)
-    for name, value in list(vars(cls).items()):
-        if isinstance(value, property):
-            setattr(cls, name, property(function(value.fget.__code__, names, name)))
-        elif isinstance(value, function):
-            setattr(cls, name, function(value.__code__, names, name))
-
-
-STAND_ALONE = {"__builtins__": __builtins__, "_thread": _thread, "posix": posix, "Bytes": Bytes}
+STAND_ALONE["Bytes"] = Bytes
 for each in (Bytes, Router):
     stand_alone(each, STAND_ALONE)
 del each
@@ -103,7 +101,7 @@ del each
 # takes them up (left_behind.h), so there are never more.
 MOST_ROUTERS = 8
 kept_streams = kept.get("streams") if kept is not None else None
-spare = (Bytes, Router) if kept_streams else ()  # classes that the ones left behind stand in for
+spare.extend((Bytes, Router) if kept_streams else ())  # those left behind stand in for these
 streams = kept_streams or [Router, []]
 Router, routers = streams  # (name, router) each
 if kept_streams:
@@ -129,8 +127,6 @@ def router_of(name, original):
 
 
 # ── around one evaluation ────────────────────────────────────────────────────────────────────
-
-undos = []  # of the one under way: functions
 
 
 def capture_stream(instead, stream, capture, fd):

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  hooks.py, heap.py, kinds.py and nonfinite.py come before this file.
 # census=on: which tensors are alive when a step ends that was traced in full, and which module had returned
 # them. Runs in the target, on the thread that trains: only at the same place of each step are counts
 # comparable. Python 3.6 syntax, built-in modules only.
@@ -7,6 +6,11 @@
 # has just imported torch, on whichever thread. So what the last one took decides when the next one may be:
 # all of them together stay below a third of probing.torch.max_overhead.
 import time
+
+from .heap import alive_now
+from .kinds import count_kinds, parts_of_kind, tensors_in
+from .native import table, torch_says
+from .nonfinite import path_of_module
 
 MOST_KEPT = 16  # of the last looks
 MOST_LOOK = 0.2  # seconds: a look that takes longer ends there, and there is no other

@@ -1,6 +1,11 @@
-# ruff: noqa: F821  session.py and recompile.py come before this file.
 # Finds the code that a file and line, or the name of a function, stands for. Runs in the target. Python 3.6
 # syntax, built-in modules only.
+import sys
+
+from .describe import Refused
+from .heap import living_of
+from .own import is_own
+from .recompile import FUNCTION, nested, own_lines
 
 
 def need_gil():
@@ -32,12 +37,12 @@ def all_code():
 
     for frame in sys._current_frames().values():
         while frame is not None:
-            if frame.f_globals is not globals():
+            if not is_own(frame.f_globals):
                 for code in fresh(frame.f_code):
                     yield code
             frame = frame.f_back
     for thing in living_of(FUNCTION):
-        if thing.__globals__ is not globals():
+        if not is_own(thing.__globals__):
             for code in fresh(thing.__code__):
                 yield code
 

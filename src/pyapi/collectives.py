@@ -1,10 +1,12 @@
-# ruff: noqa: F821  hooks.py comes before this file.
 # torch.distributed: what the job's ranks say to each other, as rows of python.collectives. Only what
 # goes through Python's functions is seen here, with its duration and step; all else comes from torch's
 # Flight Recorder (flight_recorder.cc). No rank ever says more than it did without us.
 # Python 3.6 syntax, built-in modules only.
 import sys
 import time
+
+from .native import own_collective, table, torch_step
+from .wraps import live, put_back, undo
 
 COLLECTIVES = "collectives"  # what put_back() is told
 OPERATIONS = (

@@ -1,6 +1,12 @@
-# ruff: noqa: F821  session.py comes before this file.
 # Completion at the prompt of a session. Runs in the target; looks values up, never calls anything but
 # what looking up calls. Python 3.6 syntax, built-in modules only.
+import sys
+
+from .evaluate import FILE_NAME, ONLY_AST
+from .ipython import ipython_candidates
+from .magics import MAGICS
+from .session import Scope, session_of
+
 KEYWORDS = (
     "and as assert async await break class continue def del elif else except finally for from global if "
     "import in is lambda nonlocal not or pass raise return try while with yield True False None"

@@ -1,6 +1,13 @@
-# ruff: noqa: F821  debugger.py comes before this file.
 # Where the debugger's events come from: lines that its thread executes, exceptions raised there. They
 # arrive on the job's threads; nothing of ours is raised into them. Python 3.6 syntax.
+import _thread
+import sys
+
+from .describe import Refused
+from .native import trace_thread
+from .own import is_own
+from .session import stack_of
+from .watch import monitoring
 
 
 def is_of_the_job(debugger, error):
@@ -41,7 +48,7 @@ class ByMonitoring(object):
             if debugger.mode[0] in ("pause", "step"):
                 everywhere |= events.LINE
             for frame in stack_of(debugger.ident):
-                if frame.f_globals is not globals():
+                if not is_own(frame.f_globals):
                     wanted[id(frame.f_code)] = frame.f_code
         for key, code in list(self.watched.items()):
             if key not in wanted:
@@ -101,7 +108,7 @@ class ByTracing(object):
     def follow(self):
         self.on = True
         frames = stack_of(self.debugger.ident)
-        outside = [frame for frame in frames if frame.f_globals is not globals()]
+        outside = [frame for frame in frames if not is_own(frame.f_globals)]
         if len(outside) == len(frames) and frames and not trace_thread(frames[0], self.on_call):
             raise Refused("this Python does not let one thread trace another")
         for frame in outside:
@@ -112,7 +119,7 @@ class ByTracing(object):
             sys.settrace(None)
             return None
         debugger = self.debugger
-        if frame.f_globals is globals():
+        if is_own(frame.f_globals):
             return None
         inside = debugger.catch or (debugger.mode is not None and debugger.mode[0] in ("pause", "step"))
         for point in debugger.breakpoints.values():
@@ -140,7 +147,7 @@ class ByTracing(object):
         frames = stack_of(ident) if ident is not None else []
         if ident == _thread.get_ident():
             sys.settrace(None)
-        elif frames and frames[0].f_globals is not globals():
+        elif frames and not is_own(frames[0].f_globals):
             trace_thread(frames[0], None)
         for frame in frames:
             if frame.f_trace == self.on_event:

@@ -1,6 +1,10 @@
-# ruff: noqa: F821  debug_words.py comes before this file.
 # What a debug adapter asks the debugger; each answer becomes JSON. Python 3.6 syntax, built-in modules only:
 # the job may not have imported json.
+from .describe import Refused
+from .evaluate import run
+from .magics import short
+from .session import FrameScope, thread_names
+from .show import is_tensor, show
 
 
 def to_json(value):

@@ -1,6 +1,14 @@
-# ruff: noqa: F821  debugger.py comes before this file.
 # The words of `probing debug`, and the questions of a debug adapter. Each word gets the debugger and the
 # rest of its line. An answer begins with @paused, @running or @off in a line of its own. Python 3.6 syntax.
+from .codes import need_gil
+from .debug_questions import QUESTIONS, to_json
+from .debugger import debugger
+from .describe import Refused, source_line
+from .evaluate import FILE_NAME, run
+from .magics import short, where
+from .session import FrameScope, find_thread
+from .show import show
+
 LIST_AROUND = 5
 
 
@@ -187,6 +195,8 @@ def debug_word(bug, text):
 
 
 def talk_debug(source, options):
+    from .post_mortem import begin_post_mortem
+
     bug = debugger()
     owner = options.get("session", "")
     word, _, rest = source.strip(" \r\n").partition(" ")

@@ -1,8 +1,17 @@
-# ruff: noqa: F821  session.py, codes.py and watch.py come before this file.
 # Holds one thread of the job at a line, for as long as a debugger is there to look at it; all others run.
 # What stops runs on the job's thread and only waits; what is looked at is looked at from the probe's
 # thread. sys.monitoring from 3.12 on, a trace function on that one thread before. Python 3.6 syntax.
 import _thread
+import sys
+
+from .codes import first_statement, parse_place
+from .debug_events import ByMonitoring, ByTracing
+from .describe import Refused
+from .evaluate import FILE_NAME
+from .native import lease_age_ms, note_stop
+from .own import is_own
+from .session import leaving
+from .watch import clock, monitoring
 
 LEASE_MS = 5000  # without a word from the debugger for so long, it is gone
 WAIT_SECONDS = 0.2
@@ -53,7 +62,7 @@ class Debugger(object):
     # ── on the job's thread ──
 
     def line_reached(self, frame):
-        if self.state != "running" or frame.f_globals is globals():
+        if self.state != "running" or is_own(frame.f_globals):
             return
         reason = self.reason_to_stop(frame)
         if reason:
@@ -97,7 +106,7 @@ class Debugger(object):
         return False
 
     def exception_raised(self, frame, error):
-        if self.state != "running" or not self.catch or frame.f_globals is globals():
+        if self.state != "running" or not self.catch or is_own(frame.f_globals):
             return
         if isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit)) or error is self.error:
             return

@@ -1,22 +1,10 @@
-# Exceptions as text, and one of our own, and what goes when we go; the part that evaluate.py and hooks.py
-# share: either is put behind this one.
-# Runs in the target. Python 3.6 syntax; imports only built-in modules, so that the job's
-# sys.modules stays as it is. Everything is private to the probe: the namespace is a dict that no
-# module of the job refers to.
+# Exceptions as text, and one of our own. Runs in the target. Python 3.6 syntax; imports only built-in
+# modules, so that the job's sys.modules stays as it is.
+from .own import is_own
+
 MOST_FRAMES = 60
 BECAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 MEANWHILE = "\nDuring handling of the above exception, another exception occurred:\n\n"
-
-__name__ = "probing"  # of classes, so that they can be told from others
-lasting = []  # classes whose objects the job may still call when we have gone
-
-
-def own_classes():
-    """Before we go: the classes that nobody will use any more (forget.h)."""
-    known = globals().values()
-    return tuple(
-        each for each in known if type(each) is type and each.__module__ == __name__ and each not in lasting
-    )
 
 
 class Refused(Exception):
@@ -59,9 +47,8 @@ def source_line(file_name, number):
 
 def describe_frames(tb, write):
     frames = []
-    ours = globals()  # not shown
     while tb is not None:
-        if tb.tb_frame.f_globals is not ours:
+        if not is_own(tb.tb_frame.f_globals):  # ours are not shown
             frames.append((tb.tb_frame.f_code, tb.tb_lineno))
         tb = tb.tb_next
     if frames:

@@ -1,31 +1,20 @@
-# ruff: noqa: F821  describe.py and capture.py come before this file; session.py and others after it.
 # Runs in the target, on a thread of the probe. Python 3.6 syntax; imports only built-in modules,
-# so that the job's sys.modules stays as it is. Everything here is private to the probe: the
-# namespace is a dict that no module of the job refers to.
+# so that the job's sys.modules stays as it is.
 import _ast
 import sys
+
+from .alone import undos
+from .capture import Stream, install
+from .describe import Capture, Refused, describe
+from .interrupt import Ended
+from .still import guard_gradients, unguard_gradients
 
 ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 FILE_NAME = "<probing>"
 
 
-def settle():
-    """Executes enough for an asynchronous exception that is under way to arrive here."""
-    for _ in range(1000):
-        pass
-
-
-class Ended(BaseException):
-    """Ends code that goes on after KeyboardInterrupt: see EndAgain() in evaluator_work.cc."""
-
-
-def arm_ended(again):
-    Ended.__init__ = again
-    return Ended
-
-
-def disarm_ended():
-    del Ended.__init__
+class Incomplete(Exception):
+    """More lines have to follow; raised instead of an answer."""
 
 
 def run(source, namespace, tree=None):
@@ -49,7 +38,33 @@ def parse_options(options):
     return dict(zip(parts[::2], parts[1::2]))
 
 
+operations = {}  # those of sessions: options["op"] → function(source, options) that returns text or None
 at_end = []  # of the evaluation under way: functions that may have something to say on stderr
+
+
+def find_operation(name):
+    """What does it; loaded when it is asked for the first time."""
+    if name == "complete":
+        from .complete import talk_complete
+
+        return talk_complete
+    if name == "debug":
+        from .debug_words import talk_debug
+
+        return talk_debug
+    if name == "log":
+        from .watch import talk_log
+
+        return talk_log
+    if name == "profile":
+        from .profile import talk_profile
+
+        return talk_profile
+    if name == "script":
+        from .script import talk_script
+
+        return talk_script
+    return operations[name]
 
 
 def evaluate(source, limit, options):
@@ -67,7 +82,7 @@ def evaluate(source, limit, options):
     del at_end[:]
     try:
         guard_gradients()
-        text = globals()["talk_" + chosen.get("op", "eval")](source.decode("utf-8"), chosen)
+        text = find_operation(chosen.get("op", "eval"))(source.decode("utf-8"), chosen)
         if text is not None:
             value = Capture(limit)
             value.write(text)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "pyapi/embedded.h"
 #include "pyapi/python_api.h"
 
 namespace probing::pyapi {
@@ -52,7 +53,7 @@ struct Evaluation {
 class Evaluator {
  public:
   // Lifetime: `wake_fd` is an eventfd that outlives the evaluator.
-  explicit Evaluator(int wake_fd) : wake_fd_(wake_fd) {}
+  explicit Evaluator(int wake_fd);
 
   Result<void> Start(Work work);
 
@@ -102,17 +103,17 @@ class Evaluator {
   void LoadHooks();
   bool BeginRunning();
   void DoWork();
-  PyObject* CompileHelpers();
-  bool PrepareHelpers();
-  bool PrepareTalk();
+  bool PrepareHelpers(const char* module);
+  bool AddFunctions();
   void CallEvaluate();
   void MakeLiveTable();
   static PyObject* EndAgain(PyObject* self, PyObject* arguments);
   PyObject* EndlessException();
   void DropEndlessException();
   void NoteOwnFailure();
-  PyObject* CallInterruptibly(const char* function, PyObject* first, PyObject* second,
+  PyObject* CallInterruptibly(const char* module, const char* function, PyObject* first, PyObject* second,
                               PyObject* third = nullptr);
+  void ForgetHelpers();
   void CloseRecorder();
   void Wake() const;
 
@@ -141,8 +142,8 @@ class Evaluator {
   bool closing_ = false;  // told to leave: nothing new begins
   bool function_left_ = false;
 
-  PyObject* helpers_ = nullptr;  // the namespace of evaluate.py, live.py and all that talks
-  bool talks_ = false;           // it has our functions, too
+  EmbeddedModules helpers_;     // evaluate.py, live.py and all that they need
+  bool has_functions_ = false;  // and what they need of ours
 };
 
 // What Release() had to leave, once the last function and the last call are gone. False when the end of the

@@ -5,28 +5,14 @@
 #include "base/thread.h"
 #include "pyapi/evaluator.h"
 #include "pyapi/exit_guard.h"
-#include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
-#include "pyapi/heap.h"
 #include "pyapi/hooks.h"
 #include "pyapi/left_behind.h"
 #include "pyapi/recorder.h"
 #include "pyapi/torch_tracer.h"
 
 namespace probing::pyapi {
-namespace {
-
-// Ends sessions and takes back what they put into the job. Our functions go with it.
-void Leave(const PythonApi& api, PyObject* helpers) {
-  PyObject* callable = api.PyDict_GetItemString(helpers, "leave");
-  PyObject* done = callable == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(callable, nullptr);
-  if (done != nullptr) api.Py_DecRef(done);
-  api.PyErr_Clear();
-}
-
-}  // namespace
-
 Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   // Before the GIL is taken: gil.h says why. Where the main thread does not come to it, all but the library
@@ -45,7 +31,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   while (PendingCallOutstanding() && !patience.passed()) SleepUs(200);
   const bool queued = PendingCallOutstanding();
   if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
-  const bool nothing_there = helpers_ == nullptr && !FunctionsMade();
+  const bool nothing_there = helpers_.empty() && !FunctionsMade();
   if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
   if (api_ == nullptr || nothing_there) {
     Recorder::Close(Recorder::Users::kNone);
@@ -65,6 +51,16 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   released_.store(false);
   if (queued) return Left::kWaiting;  // the main thread sleeps, and will come to a call of ours first
   return function_left_ ? Left::kFunction : Left::kNothing;
+}
+
+// Ends sessions and takes back what they put into the job; our functions go with it.
+void Evaluator::ForgetHelpers() {
+  LeaveBehind(*api_, helpers_.Find(*api_, "capture", "left_streams"));
+  if (std::exchange(has_functions_, false)) {
+    PyObject* done = helpers_.Call(*api_, "session", "leave");
+    if (done != nullptr) api_->Py_DecRef(done);
+  }
+  helpers_.Forget(*api_);
 }
 
 // With the GIL: who has just given our last function back has left our code, and nobody is in the
@@ -104,14 +100,7 @@ void* Evaluator::ReleaseThread(void* self) {
       removed = Hooks::Remove(api);
       // A call of the job that is inside of ours mostly comes out of it soon.
       if (removed && CallInside::Any() && ++looks < kMostLooks) removed = false;
-      if (removed && evaluator->helpers_ != nullptr) {
-        LeaveBehind(api, evaluator->helpers_);
-        if (std::exchange(evaluator->talks_, false)) Leave(api, evaluator->helpers_);
-        RemoveHeapFunctions(api, evaluator->helpers_);
-        ForgetNamespace(api, evaluator->helpers_);
-        api.Py_DecRef(evaluator->helpers_);
-        evaluator->helpers_ = nullptr;
-      }
+      if (removed) evaluator->ForgetHelpers();
       if (removed) RemoveExitGuard(api);
       // So does one that goes through hooks, and has one of ours in hand.
       if (removed && FunctionsAlive() && ++looks < kMostLooksForFunctions) removed = false;

@@ -1,42 +1,23 @@
 // What the evaluator's thread does once it has the GIL.
 #include <array>
-#include <string_view>
 
-#include "pyapi/bounded_source.h"
-#include "pyapi/capture_source.h"
-#include "pyapi/describe_source.h"
-#include "pyapi/evaluate_source.h"
+#include "pyapi/embedded.h"
 #include "pyapi/evaluator.h"
 #include "pyapi/functions.h"
-#include "pyapi/guard_source.h"
 #include "pyapi/heap.h"
-#include "pyapi/heap_source.h"
-#include "pyapi/holders_source.h"
 #include "pyapi/hooks.h"
-#include "pyapi/instead_source.h"
-#include "pyapi/kinds_source.h"
+#include "pyapi/kineto.h"
 #include "pyapi/left_behind.h"
-#include "pyapi/live_collectives_source.h"
-#include "pyapi/live_compiles_source.h"
-#include "pyapi/live_leaks_source.h"
-#include "pyapi/live_source.h"
 #include "pyapi/live_table.h"
-#include "pyapi/live_torch_source.h"
-#include "pyapi/made_in_source.h"
 #include "pyapi/overhead.h"
-#include "pyapi/run_source.h"
-#include "pyapi/session_source.h"
-#include "pyapi/still_source.h"
-#include "pyapi/talk.h"
+#include "pyapi/still.h"
+#include "pyapi/talk_functions.h"
 
 namespace probing::pyapi {
 namespace {
 
-constexpr std::array<std::string_view, 17> kSources{
-    kDescribeSource,     kCaptureSource, kInsteadSource, kGuardSource,     kEvaluateSource,
-    kHeapSource,         kStillSource,   kBoundedSource, kKindsSource,     kLiveSource,
-    kLiveTorchSource,    kHoldersSource, kMadeInSource,  kLiveLeaksSource, kLiveCollectivesSource,
-    kLiveCompilesSource, kSessionSource};
+constexpr NativeContent kContents[] = {
+    {"native", &OfferLeftBehind}, {"heap", &AddHeapFunctions}, {"still", &AddStillFunctions}};
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
   char* text = nullptr;
@@ -65,6 +46,8 @@ Part PartOf(Work::Kind kind) {
 
 }  // namespace
 
+Evaluator::Evaluator(int wake_fd) : wake_fd_(wake_fd), helpers_(kContents) {}
+
 void Evaluator::DoWork() {
   const Measured measured(PartOf(work_.kind));
   if (work_.kind == Work::Kind::kHooks) {
@@ -72,47 +55,33 @@ void Evaluator::DoWork() {
     return;
   }
   if (work_.kind == Work::Kind::kMemory) return Hooks::WriteMemory(*api_);
-  if (!PrepareHelpers() || !PrepareTalk()) {
+  const bool live = work_.kind == Work::Kind::kLive;
+  if (!PrepareHelpers(live ? "live" : "session") || !AddFunctions()) {
     result_.raised = true;
     result_.traceback = "the probe's own Python code does not compile here\n";
     result_.rows = Error{Code::kFailed, "the probe's own Python code does not compile here", ""};
-  } else if (work_.kind == Work::Kind::kLive) {
+  } else if (live) {
     MakeLiveTable();
   } else {
     CallEvaluate();
   }
 }
 
-PyObject* Evaluator::CompileHelpers() {
-  PyObject* names = api_->PyDict_New();
-  if (names == nullptr) return nullptr;
-  api_->PyDict_SetItemString(names, "__builtins__", api_->PyEval_GetBuiltins());
-  OfferLeftBehind(*api_, names);
-  for (const std::string_view source : kSources) {
-    if (RunSource(*api_, source.data(), names)) continue;
-    api_->PyErr_Clear();
-    api_->Py_DecRef(names);
-    return nullptr;
-  }
-  return names;
+bool Evaluator::PrepareHelpers(const char* module) {
+  if (helpers_.Load(*api_, "interrupt") && helpers_.Load(*api_, module)) return true;
+  api_->PyErr_Clear();
+  return false;
 }
 
-bool Evaluator::PrepareHelpers() {
-  if (helpers_ != nullptr) return true;
-  PyObject* names = CompileHelpers();
-  if (names == nullptr) return false;
-  if (!AddHeapFunctions(*api_, names)) api_->PyErr_Clear();  // heap.py has others
-  helpers_ = names;
-  return true;
-}
-
-// Our functions, for whoever wants more than a value. Not made for a plain eval: where there is no GIL
+// Our functions, when more is wanted than a value. Not made for a plain eval: where there is no GIL
 // nothing tells when the last of them is gone, and the library could not be unmapped.
-bool Evaluator::PrepareTalk() {
-  if (talks_ || work_.options.empty()) return true;
-  talks_ = api_->type_offset != 0 && AddTalk(*api_, helpers_);
-  if (!talks_) api_->PyErr_Clear();
-  return talks_;
+bool Evaluator::AddFunctions() {
+  if (has_functions_ || work_.options.empty()) return true;
+  has_functions_ = api_->type_offset != 0 && helpers_.AddLoader(*api_) &&
+                   AddTalkFunctions(*api_, helpers_.Names("native")) &&
+                   AddKinetoFunction(*api_, helpers_.Names("native"));
+  if (!has_functions_) api_->PyErr_Clear();
+  return has_functions_;
 }
 
 namespace {
@@ -130,7 +99,7 @@ int RaiseAtEveryLine(PyObject*, PyObject*, int what, PyObject*) {
 
 }  // namespace
 
-// __init__ of the class Ended of evaluate.py: an exception of it is being made on the thread that is to end.
+// __init__ of the class Ended of interrupt.py: an exception of it is being made on the thread that is to end.
 // From now on every line raises: the one that catches this exception, too, and so on until all calls are
 // over.
 PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
@@ -148,8 +117,8 @@ PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
 // library for good.
 PyObject* Evaluator::EndlessException() {
   static PyMethodDef method{"end_again", reinterpret_cast<void*>(&EndAgain), kMethVarargs, nullptr};
-  if (endless_ != nullptr || !api_->HasGil() || helpers_ == nullptr) return endless_;
-  PyObject* arm = api_->PyDict_GetItemString(helpers_, "arm_ended");
+  if (endless_ != nullptr || !api_->HasGil()) return endless_;
+  PyObject* arm = helpers_.Find(*api_, "interrupt", "arm_ended");
   PyObject* again = arm == nullptr ? nullptr : MakeFunction(*api_, &method, this);
   PyObject* ended = again == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(arm, again, nullptr);
   if (again != nullptr) api_->Py_DecRef(again);
@@ -163,10 +132,8 @@ PyObject* Evaluator::EndlessException() {
 void Evaluator::DropEndlessException() {
   if (endless_ == nullptr) return;
   endless_ = nullptr;
-  PyObject* disarm = api_->PyDict_GetItemString(helpers_, "disarm_ended");
-  PyObject* done = disarm == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(disarm, nullptr);
+  PyObject* done = helpers_.Call(*api_, "interrupt", "disarm_ended");
   if (done != nullptr) api_->Py_DecRef(done);
-  api_->PyErr_Clear();
 }
 
 // With the GIL and an exception that came out of our own code; clears it.
@@ -186,9 +153,9 @@ void Evaluator::NoteOwnFailure() {
 
 // With the GIL. A new reference, or null without an exception when it was interrupted, or failed
 // (own_failure_).
-PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, PyObject* second,
-                                       PyObject* third) {
-  PyObject* callable = api_->PyDict_GetItemString(helpers_, function);
+PyObject* Evaluator::CallInterruptibly(const char* module, const char* function, PyObject* first,
+                                       PyObject* second, PyObject* third) {
+  PyObject* callable = helpers_.Find(*api_, module, function);
   bool was_interrupted = false;
   {
     const std::lock_guard lock(interruptible_mutex_);
@@ -213,17 +180,14 @@ PyObject* Evaluator::CallInterruptibly(const char* function, PyObject* first, Py
   }
   if (was_interrupted) {
     api_->PyErr_Clear();
-    PyObject* settle = api_->PyDict_GetItemString(helpers_, "settle");
-    PyObject* settled = api_->PyObject_CallFunctionObjArgs(settle, nullptr);  // raises, and that was it
+    PyObject* settled = helpers_.Call(*api_, "interrupt", "settle");  // raises, and that was it
     if (settled != nullptr) api_->Py_DecRef(settled);
-    api_->PyErr_Clear();
   }
   return answer;  // null: mostly interrupted in the last moment, within our own code
 }
 
 // With the GIL. Python objects are only passed on, never looked into.
 void Evaluator::CallEvaluate() {
-  PyObject* restore = api_->PyDict_GetItemString(helpers_, "restore");
   PyObject* source =
       api_->PyBytes_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
   PyObject* limit = api_->PyLong_FromLongLong(work_.max_output_bytes);
@@ -235,7 +199,7 @@ void Evaluator::CallEvaluate() {
   }
   PyObject* options =
       api_->PyBytes_FromStringAndSize(chosen.data(), static_cast<std::ptrdiff_t>(chosen.size()));
-  PyObject* answer = CallInterruptibly("evaluate", source, limit, options);
+  PyObject* answer = CallInterruptibly("evaluate", "evaluate", source, limit, options);
   if (answer == nullptr && result_.interrupted) {
     result_.raised = true;
     result_.exception = "KeyboardInterrupt";
@@ -255,12 +219,8 @@ void Evaluator::CallEvaluate() {
     result_.cut = !TakeBytes(*api_, answer, 5).value_or("").empty();
     api_->Py_DecRef(answer);
   }
-  PyObject* restored = api_->PyObject_CallFunctionObjArgs(restore, nullptr);
-  if (restored == nullptr) {
-    api_->PyErr_Clear();
-  } else {
-    api_->Py_DecRef(restored);
-  }
+  PyObject* restored = helpers_.Call(*api_, "capture", "restore");
+  if (restored != nullptr) api_->Py_DecRef(restored);
   for (PyObject* object : {source, limit, options}) api_->Py_DecRef(object);
 }
 
@@ -276,9 +236,9 @@ void Evaluator::MakeLiveTable() {
       api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
   PyObject* columns =
       api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
-  Hooks::LendCensus(*api_, helpers_);
+  Hooks::LendCensus(*api_, helpers_.Find(*api_, "lent", "lent"));
   PyObject* timeout_ms = api_->PyLong_FromLongLong(work_.timeout_ms);
-  PyObject* answer = CallInterruptibly("live_rows", table, columns, timeout_ms);
+  PyObject* answer = CallInterruptibly("live", "live_rows", table, columns, timeout_ms);
   result_.rows = EncodeLiveRows(*api_, *shape, answer);
   for (PyObject* object : {table, columns, timeout_ms, answer}) {
     if (object != nullptr) api_->Py_DecRef(object);

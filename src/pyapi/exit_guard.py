@@ -1,7 +1,8 @@
-# ruff: noqa: F821  exit_guard.cc puts `kept` and `at_exit` in.
 # The first code of ours that runs in an interpreter. From here on an end of the interpreter waits for our
 # threads. Runs in the target with the GIL. Python 3.6 syntax, built-in modules only.
 import sys
+
+from .native import at_exit, kept
 
 # No import statement: it takes a lock that the main thread may have had, and may end without giving it back
 # in time. importlib loads its own first modules like this, without locks.

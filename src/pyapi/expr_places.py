@@ -1,8 +1,16 @@
-# ruff: noqa: F821  exprs.py, heap.py and recompile.py come before this file.
 # exprs= before Python 3.12, where there is no sys.monitoring. Functions get code with a call of ours in it
 # (recompile.py), so that values are taken when the line is reached, or when the function returns. Of a call
 # that is under way, which keeps its code, they are taken from the stack when a step ends. Nothing is traced.
 # Runs in the target. Python 3.6 syntax, built-in modules only.
+import sys
+import time
+
+from .exprs import is_in_file
+from .heap import living_of
+from .native import torch_says, torch_step
+from .own import lasting
+from .recompile import FUNCTION, Recompiled, own_lines
+
 FIRST_LOOK_S = 0.5  # the next one comes after twice that time, and so on
 MOST_LOOKS = 12
 

@@ -27,18 +27,10 @@ void EmptyClass(const PythonApi& api, PyObject* type) {
 
 }  // namespace
 
-void ForgetNamespace(const PythonApi& api, PyObject* names) {
-  PyObject* own_classes = api.PyDict_GetItemString(names, "own_classes");
-  PyObject* classes =
-      own_classes == nullptr ? nullptr : api.PyObject_CallFunctionObjArgs(own_classes, nullptr);
-  api.PyErr_Clear();
-  if (classes != api._Py_NoneStruct) api.PyDict_Clear(names);  // first: objects of these classes are in it
-  if (classes == nullptr) return;
-  if (api.type_offset != 0 && api.TypeOf(classes) == api.PyTuple_Type) {
-    const std::ptrdiff_t count = api.PyTuple_Size(classes);
-    for (std::ptrdiff_t i = 0; i < count; ++i) EmptyClass(api, api.PyTuple_GetItem(classes, i));
-  }
-  api.Py_DecRef(classes);
+void EmptyClasses(const PythonApi& api, PyObject* classes) {
+  if (api.type_offset == 0 || api.TypeOf(classes) != api.PyTuple_Type) return;
+  const std::ptrdiff_t count = api.PyTuple_Size(classes);
+  for (std::ptrdiff_t i = 0; i < count; ++i) EmptyClass(api, api.PyTuple_GetItem(classes, i));
 }
 
 }  // namespace probing::pyapi

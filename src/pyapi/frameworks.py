@@ -1,8 +1,10 @@
-# ruff: noqa: F821  hooks.py comes before this file; native functions are put in by torch_native.cc.
 # What frameworks around PyTorch know better than it: the job's own number of a step, and what an update of
 # the parameters is. Runs in the target. Python 3.6 syntax, built-in modules only; nothing is imported.
 import sys
 from _weakref import ref
+
+from .native import torch_number_is, update_begins, update_ended
+from .wraps import live, put_back, undo
 
 FRAMEWORKS = "frameworks"  # what put_back() is told
 GENERATING = ("generate", "infer", "inference")  # functions that make use of a model

@@ -1,7 +1,8 @@
-# ruff: noqa: F821  describe.py and instead.py come before this file.
 # Evaluated code does not end the job by accident. Runs in the target. Python 3.6 syntax, built-in modules
 # only.
 import posix
+
+from .describe import Refused
 
 OF_OS = "_exit abort kill killpg execv execve execl execle execlp execlpe execvp execvpe"
 ENDS = {

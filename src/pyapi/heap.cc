@@ -14,7 +14,6 @@
 #include "pyapi/functions.h"
 #include "pyapi/gc_list.h"
 #include "pyapi/reference.h"
-#include "pyapi/still.h"
 
 namespace probing::pyapi {
 namespace {
@@ -324,14 +323,7 @@ bool AddHeapFunctions(const PythonApi& api, PyObject* dict) {
   for (PyMethodDef& method : methods) {
     if (!AddFunction(api, dict, &method, &no_data)) return false;
   }
-  return AddStillFunctions(api, dict);
-}
-
-void RemoveHeapFunctions(const PythonApi& api, PyObject* dict) {
-  for (const PyMethodDef& method : methods) {
-    if (api.PyDict_SetItemString(dict, method.name, api._Py_NoneStruct) != 0) api.PyErr_Clear();
-  }
-  RemoveStillFunctions(api, dict);
+  return true;
 }
 
 }  // namespace probing::pyapi

@@ -27,7 +27,5 @@ namespace probing::pyapi {
 
 // Puts them into a dict. False with a Python exception. With the GIL.
 bool AddHeapFunctions(const PythonApi& api, PyObject* dict);
-// Takes them out again, so that nothing keeps our code. With the GIL.
-void RemoveHeapFunctions(const PythonApi& api, PyObject* dict);
 
 }  // namespace probing::pyapi

@@ -46,6 +46,9 @@ class Pace(object):
         return self.pause()
 
 
+paces = []  # of the table that is being made
+
+
 def heap_slice(cursor, begins, hold_us, mode, argument, skipped):
     """Where there is no GIL, this is not replaced: one slice, with what gc offers."""
     found = [False]

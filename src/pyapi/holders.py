@@ -1,4 +1,3 @@
-# ruff: noqa: F821  live.py comes before this file.
 # Who keeps objects alive: from them up to a variable, as one line of text. Runs in the target, on a thread
 # of the probe. Python 3.6 syntax, built-in modules only.
 #
@@ -6,16 +5,19 @@
 import gc
 import sys
 
+from .heap import each_referrer
+from .lent import counts_kept, lent
+from .own import is_own
+
 MOST_LINKS = 6
 MOST_OF_A_CROWD = 100  # objects of a kind that stand for all
-looked_at = []  # census.py's own when there is one
 OPTIMIZED = 1  # of co_flags: local variables are copied when they are asked for
 
 
 def is_ours(holder):
     """A frame or generator of the code you are reading."""
     frame = getattr(holder, "gi_frame", None) or (holder if hasattr(holder, "f_globals") else None)
-    return getattr(frame, "f_globals", None) is globals()
+    return is_own(getattr(frame, "f_globals", None))
 
 
 def variable_of(wanted):
@@ -40,7 +42,7 @@ def frames_of_all():
     gathered = []
     for frame in sys._current_frames().values():
         while frame is not None:
-            if frame.f_globals is not globals():
+            if not is_own(frame.f_globals):
                 gathered.append(frame)
             frame = frame.f_back
     return gathered
@@ -100,7 +102,7 @@ class Chain(object):
 
     def __init__(self, crowd):
         self.crowd, self.links, self.ended = crowd, [], not crowd
-        self.seen = {id(counts_kept), id(looked_at)}
+        self.seen = {id(counts_kept), id(lent["looked_at"])}
         self.found, self.tuples = {}, {}
 
     def begin(self):

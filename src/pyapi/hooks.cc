@@ -1,6 +1,5 @@
 #include "pyapi/hooks.h"
 
-#include <array>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -8,36 +7,21 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "pyapi/census_source.h"
-#include "pyapi/collectives_source.h"
-#include "pyapi/describe_source.h"
+#include "pyapi/embedded.h"
 #include "pyapi/exit_guard.h"
-#include "pyapi/expr_places_source.h"
-#include "pyapi/exprs_source.h"
 #include "pyapi/flight_recorder.h"
-#include "pyapi/forget.h"
-#include "pyapi/frameworks_source.h"
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
-#include "pyapi/heap_source.h"
-#include "pyapi/hooks_source.h"
 #include "pyapi/job_place.h"
-#include "pyapi/kinds_source.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
-#include "pyapi/nonfinite_source.h"
 #include "pyapi/overhead.h"
-#include "pyapi/recompile_source.h"
-#include "pyapi/run_source.h"
-#include "pyapi/saves_source.h"
 #include "pyapi/torch_native.h"
-#include "pyapi/torch_source.h"
 
 namespace probing::pyapi {
 namespace {
 
-PyObject* names = nullptr;                // the namespace of hooks.py
 std::atomic<PyObject*> modules{nullptr};  // sys.modules; a reference of ours
 std::atomic<std::ptrdiff_t> modules_seen{0};
 std::atomic<bool> look_again{false};
@@ -71,21 +55,21 @@ std::ptrdiff_t EntriesOf(const PythonApi& api, const PyObject* dict) {
   return __atomic_load_n(reinterpret_cast<const std::ptrdiff_t*>(field), __ATOMIC_RELAXED);
 }
 
-// Calls names[function](argument). True when it returned True; no exception is left.
+bool AddNative(const PythonApi& api, PyObject* dict);
+constexpr NativeContent kContents[] = {{"native", &AddNative}, {"heap", &AddHeapFunctions}};
+EmbeddedModules embedded(kContents);
+bool complete = false;  // all that hooks.py needs is there
+
+// Calls a function of hooks.py. True when it returned True; no exception is left.
 struct Outcome {
   bool called = false;
   bool value = false;
 };
 Outcome CallHook(const PythonApi& api, const char* function, PyObject* argument) {
-  PyObject* callable = api.PyDict_GetItemString(names, function);
-  if (callable == nullptr) return {};
-  PyObject* result = api.PyObject_CallFunctionObjArgs(callable, argument, nullptr);
-  const Outcome outcome{result != nullptr, result == api._Py_TrueStruct};
-  if (result == nullptr) {
-    api.PyErr_Clear();
-  } else {
-    api.Py_DecRef(result);
-  }
+  PyObject* result = embedded.Call(api, "hooks", function, argument);
+  if (result == nullptr) return {};
+  const Outcome outcome{true, result == api._Py_TrueStruct};
+  api.Py_DecRef(result);
   return outcome;
 }
 
@@ -135,15 +119,6 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
 
 PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
 
-// What exprs.py runs before Python 3.12, where it is needed. Every visit to a process would make and drop it
-// otherwise.
-PyObject* ExprPlacesSource(PyObject*, PyObject*) {
-  const std::string text = std::string(kRecompileSource) + kExprPlacesSource;
-  return gc.api->PyUnicode_FromStringAndSize(text.data(), static_cast<std::ptrdiff_t>(text.size()));
-}
-PyMethodDef expr_places_source{"expr_places_source", reinterpret_cast<void*>(&ExprPlacesSource), kMethNoargs,
-                               nullptr};
-
 // (group, seq): collectives.py has written this one.
 PyObject* OwnCollective(PyObject*, PyObject* arguments) {
   const PythonApi& api = *gc.api;
@@ -163,90 +138,60 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
   auto table = Recorder::FindTable("python.gc", {});
   if (!table.ok()) return false;
   gc = {&api, *table};
-  for (PyMethodDef* method : {&gc_event, &expr_places_source, &own_collective}) {
+  for (PyMethodDef* method : {&gc_event, &own_collective}) {
     if (!AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
 }
 
-// Compiling all of hooks.py takes some milliseconds, and the job waits meanwhile if it wants the GIL. So
-// it is done part by part: each begins with a line like this.
-constexpr std::string_view kNextPart = "\n# ── ";
+bool AddNative(const PythonApi& api, PyObject* dict) {
+  GuardExit(api);
+  PyObject* cell = ExitCell(api);
+  return cell != nullptr && api.PyDict_SetItemString(dict, "exit_cell", cell) == 0 &&
+         AddNativeFunctions(api, dict) && AddEvents(api, dict) && AddTorchFunctions(api, dict);
+}
 
-constexpr std::array<std::string_view, 10> kSources{
-    kHooksSource, kExprsSource,     kCollectivesSource, kSavesSource,  kHeapSource,
-    kKindsSource, kNonfiniteSource, kFrameworksSource,  kCensusSource, kTorchSource};
-PyObject* loading = nullptr;  // the namespace while parts are missing
-std::size_t source = 0;       // of kSources, which is being loaded
-std::size_t loaded = 0;       // bytes of it
-
-// Loads one part. True while there are more; at the end `names` is set, unless something failed.
-bool LoadPart(const PythonApi& api) {
-  if (names != nullptr) return false;
-  bool good = true;
-  if (loading == nullptr) {
-    loading = api.PyDict_New();
-    if (loading == nullptr) return false;
-    source = loaded = 0;
-    api.PyDict_SetItemString(loading, "__builtins__", api.PyEval_GetBuiltins());
-    GuardExit(api);
-    PyObject* cell = ExitCell(api);
-    good = cell != nullptr && api.PyDict_SetItemString(loading, "exit_cell", cell) == 0;
-    good = good && AddNativeFunctions(api, loading) && AddEvents(api, loading) &&
-           AddTorchFunctions(api, loading) && RunSource(api, kDescribeSource, loading);
-  } else {
-    const std::string_view rest = kSources[source].substr(loaded);
-    const std::string part(rest.substr(0, rest.find(kNextPart, 1)));
-    good = RunSource(api, part.c_str(), loading);
-    loaded += part.size();
-    if (loaded >= kSources[source].size()) {
-      ++source;
-      loaded = 0;
-    }
-  }
-  const bool complete = good && source == kSources.size();
-  if (complete && !AddHeapFunctions(api, loading)) api.PyErr_Clear();  // heap.py has others
-  if (good && !complete) return true;
-  PyObject* made = std::exchange(loading, nullptr);
-  if (complete) {
-    names = made;
-    PyObject* dict = api.PyImport_GetModuleDict();
-    api.Py_IncRef(dict);
-    modules.store(dict);
-  } else {
+// Loads one module. True while there are more; no exception is left.
+bool LoadOne(const PythonApi& api) {
+  if (complete) return false;
+  for (const char* module : {"job_place", "hooks"}) {
+    const auto progress = embedded.LoadNext(api, module);
+    if (progress == EmbeddedModules::Progress::kMore) return true;
+    if (progress == EmbeddedModules::Progress::kLoaded) continue;
     api.PyErr_Clear();
-    api.PyDict_Clear(made);
-    api.Py_DecRef(made);
+    return false;
   }
+  complete = embedded.AddLoader(api);
+  if (!complete) api.PyErr_Clear();
+  PyObject* dict = api.PyImport_GetModuleDict();
+  api.Py_IncRef(dict);
+  if (PyObject* before = modules.exchange(dict)) api.Py_DecRef(before);
   return false;
 }
 
 void LookAtPlace(const PythonApi& api) {
-  PyObject* place = api.PyDict_GetItemString(names, "place_in_job");
+  PyObject* place = embedded.Find(api, "job_place", "place_in_job");
   if (place != nullptr) NoteJobPlace(api, place);
 }
 
 bool Prepare(const PythonApi& api) {
-  while (LoadPart(api)) {
+  while (LoadOne(api)) {
   }
-  return names != nullptr;
+  return complete;
 }
 
 }  // namespace
 
 bool Hooks::LoadSome(const PythonApi& api) {
   const OneAtATime mine;
-  return mine && api.type_offset != 0 && LoadPart(api);
+  return mine && api.type_offset != 0 && LoadOne(api);
 }
 
 bool Hooks::Configure(const PythonApi& api, const std::string& words) {
   const OneAtATime mine;
   if (!mine || api.type_offset == 0) return false;
-  if (names == nullptr && words == "none") return true;
-  if (!Prepare(api)) {
-    api.PyErr_Clear();
-    return false;
-  }
+  if (!complete && words == "none") return true;
+  if (!Prepare(api)) return false;
   modules_seen.store(EntriesOf(api, modules.load()));
   PyObject* text = api.PyUnicode_FromStringAndSize(words.data(), static_cast<std::ptrdiff_t>(words.size()));
   const Outcome outcome = CallHook(api, "configure", text);
@@ -259,16 +204,13 @@ bool Hooks::Configure(const PythonApi& api, const std::string& words) {
 bool Hooks::Remove(const PythonApi& api) {
   const OneAtATime mine;
   if (!mine) return false;
-  if (loading != nullptr) (void)Prepare(api);  // only what is complete can be taken out
-  if (names == nullptr) return true;
+  if (embedded.empty()) return true;
   (void)CallHook(api, "remove", nullptr);
   StopTorch(api);  // whatever became of the Python half
   running.store(0);
+  complete = false;
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
-  PyObject* gone = names;
-  names = nullptr;
-  ForgetNamespace(api, gone);
-  api.Py_DecRef(gone);
+  embedded.Forget(api);
   return true;
 }
 
@@ -279,7 +221,7 @@ bool Hooks::ModulesChanged(const PythonApi& api) {
 
 void Hooks::LookAtModules(const PythonApi& api) {
   const OneAtATime mine;
-  if (!mine || names == nullptr) return;
+  if (!mine || !complete) return;
   modules_seen.store(EntriesOf(api, modules.load()));
   look_again.store(CallHook(api, "modules_changed", nullptr).value);
   LookAtPlace(api);
@@ -287,17 +229,17 @@ void Hooks::LookAtModules(const PythonApi& api) {
 
 void Hooks::WriteMemory(const PythonApi& api) {
   const OneAtATime mine;
-  if (!mine || names == nullptr) return;
-  PyObject* counts = api.PyDict_GetItemString(names, "memory_counts");
+  if (!mine || !complete) return;
+  PyObject* counts = embedded.Find(api, "hooks", "memory_counts");
   if (counts != nullptr) WriteMemoryRow(api, counts);
   LookAtPlace(api);
 }
 
 void Hooks::LendCensus(const PythonApi& api, PyObject* dict) {
   const OneAtATime mine;
-  if (!mine || names == nullptr) return;
+  if (!mine || !complete || dict == nullptr) return;
   for (const char* name : {"census_kept", "birthplaces", "looked_at"}) {
-    PyObject* kept = api.PyDict_GetItemString(names, name);
+    PyObject* kept = embedded.Find(api, "census", name);
     if (kept == nullptr || api.PyDict_SetItemString(dict, name, kept) != 0) api.PyErr_Clear();
   }
 }
@@ -306,7 +248,6 @@ bool Hooks::Run(const std::string& words) { return running.load() == HashOf(word
 
 void Hooks::InForkedChild() {
   busy.store(false);
-  loading = nullptr;  // our thread may have been in the middle of it
   Overhead::Reset();
   ForgetTorchInForkedChild();
   ForgetJobPlaceInForkedChild();

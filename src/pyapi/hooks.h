@@ -33,7 +33,7 @@ class Hooks {
   // Adds a row to python.memory. Cheap: what would take long is NULL.
   static void WriteMemory(const PythonApi& api);
 
-  // Puts what census.py knows into a dict, for live_leaks.py.
+  // Puts what census.py knows into the dict of lent.py.
   static void LendCensus(const PythonApi& api, PyObject* dict);
 
   // Whether exactly these parts run. Any thread.

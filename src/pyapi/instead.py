@@ -1,4 +1,3 @@
-# ruff: noqa: F821  capture.py comes before this file.
 # While code is evaluated some functions of the job's modules do something else on the threads of that code:
 # what is written past Python, and what processes write that it starts, is its output, too. For all other
 # threads the functions are what they were. Runs in the target. Python 3.6 syntax, built-in modules only.
@@ -6,17 +5,14 @@ import _thread
 import posix
 import sys
 
+from .alone import alone, undos
+
 # Imported meanwhile, these have ours in them: name in the built-in module → where else.
 ALSO_IN = {
     "fork_exec": ("subprocess", "_fork_exec"),
     "start_new_thread": ("threading", "_start_new_thread"),
     "start_joinable_thread": ("threading", "_start_joinable_thread"),  # 3.13
 }
-
-
-def alone(function):
-    """The same, but a thread of the job that is inside of it for long does not keep all of ours alive."""
-    return type(function)(function.__code__, STAND_ALONE, function.__name__, None, function.__closure__)
 
 
 def wrapped(original, way):

@@ -1,7 +1,10 @@
-# ruff: noqa: F821  session.py and complete.py come before this file.
 # `probing repl --ipython`: IPython does what a line says, with the session's names. It is imported because
 # somebody asked for it, and stays imported. Its history, its hold on __main__ and its threads stay out of
 # the job. Runs in the target. Python 3.6 syntax.
+from .describe import Refused
+from .evaluate import FILE_NAME, ONLY_AST, Incomplete
+from .guard import may_end
+from .session import MayEndTheJob
 
 
 def shell_of(session):
@@ -45,15 +48,6 @@ def make_shell(session):
             delattr(builtins, name)
     atexit.unregister(shell.atexit_operations)
     return shell
-
-
-def close_shell(session):
-    shell, session.shell = session.shell, None
-    if shell is not None:
-        try:
-            shell.atexit_operations()
-        except Exception:
-            pass
 
 
 def ipython_line(session, source, options):

@@ -15,7 +15,7 @@ struct JobPlace {
   std::string roles;  // "dp=0,tp=1": the rank in each kind of parallelism; "" where that is not known
 };
 
-// `place` is place_in_job() of hooks.py. With the GIL; nothing is raised.
+// `place` is place_in_job() of job_place.py. With the GIL; nothing is raised.
 void NoteJobPlace(const PythonApi& api, PyObject* place);
 
 // What was noted last. Any thread.

@@ -20,13 +20,12 @@ PyObject* KeptDict(const PythonApi& api) {
 
 }  // namespace
 
-void OfferLeftBehind(const PythonApi& api, PyObject* names) {
+bool OfferLeftBehind(const PythonApi& api, PyObject* names) {
   PyObject* kept = KeptDict(api);
-  api.PyDict_SetItemString(names, "kept", kept == nullptr ? api._Py_NoneStruct : kept);
+  return api.PyDict_SetItemString(names, "kept", kept == nullptr ? api._Py_NoneStruct : kept) == 0;
 }
 
-void LeaveBehind(const PythonApi& api, PyObject* names) {
-  PyObject* streams = api.PyDict_GetItemString(names, "left_streams");
+void LeaveBehind(const PythonApi& api, PyObject* streams) {
   if (streams != nullptr && streams != api._Py_NoneStruct && KeptDict(api) == nullptr) api.Py_IncRef(streams);
 }
 

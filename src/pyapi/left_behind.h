@@ -8,10 +8,11 @@
 
 namespace probing::pyapi {
 
-// Both with the GIL; `names` is the namespace of embedded sources.
-// Before they run: that dict as `kept`; None before Python 3.8, which has no such place.
-void OfferLeftBehind(const PythonApi& api, PyObject* names);
-// When the probe goes: where there is no place, `left_streams` is not given back.
-void LeaveBehind(const PythonApi& api, PyObject* names);
+// Both with the GIL.
+// Puts that dict into a namespace as `kept`; None before Python 3.8, which has no such place. False with a
+// Python exception.
+bool OfferLeftBehind(const PythonApi& api, PyObject* names);
+// When the probe goes: where there is no place, these streams of capture.py are not given back. Null is fine.
+void LeaveBehind(const PythonApi& api, PyObject* streams);
 
 }  // namespace probing::pyapi

@@ -1,9 +1,14 @@
-# ruff: noqa: F821  heap.py comes before this file.
 # Tables that are made when somebody asks for them. Runs in the target, on a thread of the probe.
 # Python 3.6 syntax; built-in modules only. Looks into dicts instead of asking attributes, because
 # modules may have a __getattr__ that imports half a framework.
 import _thread
 import sys
+
+from .heap import DEFAULT_SECONDS, Pace, paces
+from .live_collectives import flight_recorder_table
+from .live_compiles import compiles_table, graph_breaks_table
+from .live_leaks import leaks_table
+from .live_torch import modules_table, tensors_table
 
 
 def imports(wanted):
@@ -41,10 +46,17 @@ def threads(wanted):
         }
 
 
-TABLES = {"python.imports": imports, "python.threads": threads}
+TABLES = {
+    "python.imports": imports,
+    "python.threads": threads,
+    "python.modules": modules_table,
+    "python.tensors": tensors_table,
+    "python.leaks": leaks_table,
+    "python.flight_recorder": flight_recorder_table,
+    "python.compiles": compiles_table,
+    "python.graph_breaks": graph_breaks_table,
+}
 
-
-paces = []  # of the table that is being made
 PART_OF_THE_TIME = 0.8  # of what the probe waits for: an incomplete answer comes, and not none
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  live_torch.py comes before this file.
 # python.flight_recorder: what torch itself remembers of its collectives, also of those that C++ starts, as
 # DistributedDataParallel does. Runs in the target, on a thread of the probe; says nothing to any other
 # rank. Python 3.6 syntax, built-in modules only.
@@ -50,6 +49,3 @@ def flight_recorder_table(wanted):
             "wait_ms": milliseconds(created, started),
             "duration_ms": milliseconds(started or created, ended),
         }
-
-
-TABLES["python.flight_recorder"] = flight_recorder_table

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  live.py comes before this file.
 # python.compiles and python.graph_breaks: what torch.compile did, from what torch itself remembers of it (the
 # last 64 compilations, also those from before the probe came). Nothing is switched on, called or changed: it
 # reads a deque and a dict. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in modules.
@@ -114,7 +113,3 @@ def graph_breaks_table(wanted):
         # Not counters[kind]: that makes an entry.
         for reason, count in list((counters.get(kind) or {}).items()):
             yield {"kind": kind, "reason": line_of(reason), "count": whole(count)}
-
-
-TABLES["python.compiles"] = compiles_table
-TABLES["python.graph_breaks"] = graph_breaks_table

@@ -1,4 +1,3 @@
-# ruff: noqa: F821  live_torch.py, heap.py, still.py, kinds.py and made_in.py come before this file.
 # python.leaks: what there is more and more of. Runs in the target, on a thread of the probe. Python 3.6
 # syntax, built-in modules only.
 #
@@ -8,13 +7,18 @@
 # called a leak.
 import time
 
+from .heap import count_classes, paces, weakly_living
+from .holders import chains_of
+from .kinds import count_kinds, key_of, parts_of_kind, text_of_key
+from .lent import counts_kept, lent
+from .made_in import made_in
+from .still import NotStill, loaded_torch, read_still
+
 MOST_COUNTS = 16  # that are kept
 LEAST_COUNTS = 4  # of a census, before it is believed
 MOST_LEAKS = 20  # that are named
 MOST_MADE = 2000  # tensors of a kind that are asked what made them, the youngest first
 LEAST_TENSORS, LEAST_OBJECTS = 2, 20  # that there must be more of
-counts_kept = []  # (time, None, {kind: (count, bytes)}), oldest first
-census_kept = []  # the same of steps, with their numbers instead of None; census.py's own when there is one
 
 
 def is_of_tensors(kind):
@@ -61,7 +65,7 @@ def find_leaks(pace):
     if pace.partial is None:
         counts_kept.append(counts)
         del counts_kept[:-MOST_COUNTS]
-    steps = list(census_kept)
+    steps = list(lent["census_kept"])
     by_steps = len(steps) >= LEAST_COUNTS
     found = []
     for leak in grown(steps) if by_steps else ():
@@ -154,6 +158,3 @@ def leaks_table(wanted):
             "since": int(since * 1e9),
             "steps": steps,
         }
-
-
-TABLES["python.leaks"] = leaks_table

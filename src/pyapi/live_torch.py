@@ -1,7 +1,10 @@
-# ruff: noqa: F821  heap.py, still.py and live.py come before this file.
 # python.modules and python.tensors: what of PyTorch is alive. Runs in the target, on a thread of the
 # probe; looks at every object the collector knows. Python 3.6 syntax, built-in modules only.
 import gc
+
+from .heap import each_referrer, paces, weakly_living
+from .holders import is_ours
+from .still import NotStill, loaded_torch, read_still, sums_of
 
 
 def named_modules(torch, pace):
@@ -165,7 +168,3 @@ def tensors_table(wanted):
             row[column] = look_at_numbers(function, torch, tensor, pace) if column in wanted else None
         del tensor
         yield row
-
-
-TABLES["python.modules"] = modules_table
-TABLES["python.tensors"] = tensors_table

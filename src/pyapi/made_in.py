@@ -1,16 +1,18 @@
-# ruff: noqa: F821  live_torch.py comes before this file.
 # Which module tensors come from. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in
 # modules only.
+from .lent import lent
+from .live_torch import named_modules, own_tensors
+from .still import NotStill, loaded_torch, read_still
+
 MOST_NODES = 200  # of a graph that are looked at
 MOST_ASKED = 20000  # tensors of a kind, the youngest first: between two looks of the census are many steps
 ENOUGH = 200  # that are known
-birthplaces = {}  # census.py's own when there is one
 
 
 def made_in(refs, pace):
     """The path of the module that returned most of those of which it is known; else "after PATH" of the
     nearest module whose parameters are in the graph of the last one; else None."""
-    known, paths = dict(birthplaces), {}
+    known, paths = dict(lent["birthplaces"]), {}
     for reference in reversed(refs[-MOST_ASKED:] if known else ()):
         tensor = reference()
         try:

@@ -1,6 +1,13 @@
-# ruff: noqa: F821  session.py and show.py come before this file.
 # The %… helpers of a session. Each gets the session and the rest of its line and returns what is to be
 # printed. Runs in the target. Python 3.6 syntax, built-in modules only.
+import sys
+
+from .at_step import begin_at_step, step_hooks
+from .describe import Refused
+from .evaluate import FILE_NAME, ONLY_AST, run
+from .session import find_thread, stack_of, thread_names
+from .show import describe_tensor, is_tensor, show
+
 MOST_VALUE = 200
 
 

@@ -1,5 +1,11 @@
-# ruff: noqa: F821  watch.py comes before this file.
 # Points from Python 3.12 on. Python 3.6 syntax, because every Python reads it.
+import _thread
+import sys
+
+from .codes import first_statement
+from .describe import Refused
+from .native import gate_slot, make_line_gate, set_when_due
+from .watch import MOST_POINTS, guarded, hit_point, monitoring, points
 
 
 class Monitoring(object):

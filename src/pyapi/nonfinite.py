@@ -1,4 +1,3 @@
-# ruff: noqa: F821  hooks.py comes before this file.
 # nan=on: where a NaN or an infinity is seen first. Outputs of models in every step, of all their modules as
 # long as that takes less than a tenth of the time, and in the steps that are traced in full (the next one is,
 # when something is seen), gradients before every step of an optimizer. One step later all parameters are NaN,
@@ -7,6 +6,10 @@
 #
 # Numbers on a GPU are counted there and fetched when that is done, by the calls of later modules; nothing
 # waits for it.
+from .kinds import tensors_in
+from .module_names import module_refs, name_modules
+from .native import table, torch_looks_at_all, torch_step, torch_trace_next
+
 MOST_WAITING = 64  # counts that a GPU has not come to
 MOST_SEEN = 10000  # places: more are not written down
 

@@ -1,17 +1,12 @@
-# ruff: noqa: F821  debugger.py and debug_words.py come before this file.
 # The debugger on an exception that is over: its frames are read, nothing runs there any more. What Python
 # calls the last exception (sys.last_value) is what is looked at: an interactive job sets it, and the hook
 # `post_mortem` of the probe does for every unhandled one. Runs in the target. Python 3.6 syntax.
+import sys
 
-
-class PastFrame(object):
-    """A frame as it was when the exception left it."""
-
-    def __init__(self, traceback, caller):
-        frame = traceback.tb_frame
-        self.f_code, self.f_globals, self.f_locals = frame.f_code, frame.f_globals, frame.f_locals
-        self.f_lineno = traceback.tb_lineno
-        self.f_back = caller
+from .debug_words import place_of
+from .describe import Capture, Refused, describe
+from .own import is_own
+from .session import PastFrame, process_id
 
 
 def last_error():
@@ -30,7 +25,7 @@ def begin_post_mortem(bug, owner):
     error, traceback = last_error()
     frame = None
     while traceback is not None:
-        if traceback.tb_frame.f_globals is not globals():
+        if not is_own(traceback.tb_frame.f_globals):
             frame = PastFrame(traceback, frame)
         traceback = traceback.tb_next
     if frame is None:

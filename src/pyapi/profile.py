@@ -1,4 +1,3 @@
-# ruff: noqa: F821  instead.py, evaluate.py, still.py, at_step.py and session.py come before this file.
 # `probing profile`: torch's own profiler, switched on in a job that runs, and off again. Runs in the target.
 # Python 3.6 syntax, built-in modules only.
 #
@@ -11,6 +10,13 @@ import atexit
 import posix
 import sys
 import time
+
+from .alone import alone, undos
+from .at_step import STEP_HOLD, STEP_HOOKS, NoStep
+from .describe import Refused
+from .native import quiet_kineto
+from .session import leaving
+from .still import NOT_NOW, POLL, loaded_torch, when_outside
 
 PROFILE_KEY = "probing.profile"
 QUIET_KINETO = 100  # above all of its severities: kineto.h

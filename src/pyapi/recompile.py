@@ -1,9 +1,11 @@
-# ruff: noqa: F821  describe.py and heap.py come before this file.
 # Code of the job's functions with calls of ours in it: of log points and exprs= before Python 3.12. Nothing
 # else in the process is touched or slower. The code is compiled anew from the file, and only when that gives
 # exactly what runs now. Runs in the target. Python 3.6 syntax, built-in modules only.
 import _ast
 import sys
+
+from .describe import Refused
+from .heap import referrers
 
 
 def nested(code):

@@ -1,7 +1,15 @@
-# ruff: noqa: F821  session.py, recompile.py, codes.py and watch.py come before this file.
 # Points before Python 3.12: the function that is watched gets code in which a call of ours stands at the
 # line (recompile.py). Calls that are under way run their old code: their thread is traced until they return.
 # Python 3.6 syntax, built-in modules only.
+import _thread
+import sys
+
+from .describe import Refused
+from .native import gate_slot, make_hit_gate, set_when_due, trace_thread
+from .own import is_own
+from .recompile import Recompiled
+from .session import stack_of
+from .watch import MOST_POINTS, guarded, hit_point, inside, points
 
 
 class Hook(object):
@@ -45,7 +53,7 @@ class Profile(object):
         self.tree = tree
 
     def __call__(self, frame, event, argument):
-        if frame.f_globals is globals() or frame is self.tree.frame or _thread.get_ident() in inside:
+        if is_own(frame.f_globals) or frame is self.tree.frame or _thread.get_ident() in inside:
             return
         if event == "call":
             self.tree.enter(frame.f_code)

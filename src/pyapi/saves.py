@@ -1,8 +1,10 @@
-# ruff: noqa: F821  hooks.py comes before this file.
 # Checkpoints: how long torch.save() and its kind hold up the job, as rows of python.spans.
 # Python 3.6 syntax, built-in modules only.
 import sys
 import time
+
+from .native import table, tid, torch_step
+from .wraps import live, put_back, replace
 
 SAVES = "saves"  # what put_back() is told
 SAVING = ("torch", "torch.distributed.checkpoint")  # modules whose save() is meant

@@ -1,6 +1,7 @@
-# ruff: noqa: F821  session.py comes before this file.
 # `probing script`: somebody's diagnostic script in the target, apart from the job. Its names are its own, and
 # what it is the first to import is taken out of sys.modules again. Python 3.6 syntax.
+import _thread
+import sys
 
 
 class Imports(object):

@@ -1,17 +1,19 @@
-# ruff: noqa: F821  run() and describe() are evaluate.py's and describe.py's, which come before this file.
 # Sessions of `probing repl`: each has names of its own over those of the job's __main__, or over those
 # of a frame. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in modules only.
 import _thread
 import sys
 
+from .alone import STAND_ALONE, undos
+from .bounded import bounded_repr
+from .describe import Refused
+from .evaluate import FILE_NAME, ONLY_AST, Incomplete, operations, run
+from .guard import may_end
+from .own import is_own, keepers
+
 MOST_SESSIONS = 64
 DONT_IMPLY_DEDENT = 0x200  # as codeop uses them
 ALLOW_INCOMPLETE_INPUT = 0x4000
 sessions = {}
-
-
-class Incomplete(Exception):
-    """More lines have to follow; raised instead of an answer."""
 
 
 class MayEndTheJob(Refused):
@@ -64,7 +66,19 @@ class FrameScope(Scope):
             dict.__setitem__(self, name, value)
 
 
+class PastFrame(object):
+    """A frame as it was when the exception left it."""
+
+    def __init__(self, traceback, caller):
+        frame = traceback.tb_frame
+        self.f_code, self.f_globals, self.f_locals = frame.f_code, frame.f_globals, frame.f_locals
+        self.f_lineno = traceback.tb_lineno
+        self.f_back = caller
+
+
 def change_local(frame, name, value):
+    from .native import store_local
+
     if isinstance(frame, PastFrame):
         raise Refused("that call is over: its variables can be read, not changed")
     if frame.f_locals is frame.f_globals:
@@ -119,8 +133,8 @@ def find_thread(tid):
 def stack_of(ident):
     """Innermost first, without our own: those of this thread would keep themselves alive."""
     frame = sys._current_frames().get(ident)
-    ours = globals() if ident == _thread.get_ident() else STAND_ALONE
-    while frame is not None and (frame.f_globals is ours or frame.f_globals is STAND_ALONE):
+    mine = ident == _thread.get_ident()
+    while frame is not None and (frame.f_globals is STAND_ALONE or mine and is_own(frame.f_globals)):
         frame = frame.f_back
     frames = []
     while frame is not None:
@@ -141,6 +155,15 @@ def frame_at(ident, number):
 
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def close_shell(session):
+    shell, session.shell = session.shell, None
+    if shell is not None:
+        try:
+            shell.atexit_operations()
+        except Exception:
+            pass
 
 
 class Session(object):
@@ -222,6 +245,11 @@ def needs_more(source):
 
 def talk_line(source, options):
     """What somebody typed at the prompt of a session. Returns what is to be printed."""
+    from .at_step import begin_at_step
+    from .ipython import ipython_line
+    from .magics import magic
+    from .show import explain, show
+
     session = session_of(options)
     lines = source.split("\n")
     if not lines[-1].strip():  # the prompt indents; a line that is left empty ends the block
@@ -253,6 +281,8 @@ def talk_eval(source, options):
     """A single evaluation: in a copy of __main__'s names, or in a frame."""
     tree = compile(source, FILE_NAME, "exec", ONLY_AST)
     if options.get("at", "now") == "step":
+        from .at_step import begin_at_step
+
         begin_at_step(options.get("step_hold"))
     elif "at" in options:
         raise Refused("an eval runs at a step, not at %s" % options["at"])
@@ -270,6 +300,8 @@ def talk_eval(source, options):
 def talk_hello(source, options):
     session = session_of(options)
     if options.get("ipython") == "1":
+        from .ipython import shell_of
+
         shell_of(session)
     arguments = " ".join(getattr(sys, "argv", []))
     version = sys.version.split()[0]
@@ -295,22 +327,7 @@ def leave():
     for session in sessions.values():
         close_shell(session)
     sessions.clear()
-    names = globals()
-    for name in OUR_FUNCTIONS:
-        names.pop(name, None)
 
 
-of_namespace = own_classes
-
-
-def own_classes():
-    """None when code that somebody typed, or a debugger, may have left something in the job that needs us."""
-    if Scope.was_made or undos or leaving:
-        return None
-    return of_namespace() + spare
-
-
-OUR_FUNCTIONS = (
-    "table tid active store_local trace_thread lease_age_ms note_stop emit".split()
-    + "set_when_due gate_slot make_line_gate make_hit_gate quiet_kineto".split()
-)
+keepers.append(lambda: Scope.was_made or undos or leaving)
+operations.update(eval=talk_eval, line=talk_line, hello=talk_hello, close=talk_close)

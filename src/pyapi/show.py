@@ -1,6 +1,12 @@
-# ruff: noqa: F821  session.py comes before this file.
 # How a session shows values and explains objects. Runs in the target. Python 3.6 syntax, built-in
 # modules only.
+import sys
+
+from .bounded import MOST_SHOWN, bounded_repr
+from .evaluate import FILE_NAME
+from .heap import DEFAULT_SECONDS, Pace
+from .still import sums_of
+
 SMALL_TENSOR = 64  # elements that are simply printed
 MEASURED_TENSOR = 4000000  # elements whose smallest and largest are looked for
 MOST_SOURCE_LINES = 400
@@ -113,6 +119,8 @@ def source_of(code):
 
 
 def explain(session, name, with_source):
+    from .magics import magic
+
     if not name:
         return magic(session, "magics")
     value = eval(compile(name, FILE_NAME, "eval"), session.scope())

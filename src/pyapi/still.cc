@@ -356,16 +356,11 @@ std::array methods{
 
 bool AddStillFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
+  if (!api.HasGil()) return true;
   for (PyMethodDef& method : methods) {
     if (!AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
-}
-
-void RemoveStillFunctions(const PythonApi& api, PyObject* dict) {
-  for (const PyMethodDef& method : methods) {
-    if (api.PyDict_SetItemString(dict, method.name, api._Py_NoneStruct) != 0) api.PyErr_Clear();
-  }
 }
 
 }  // namespace probing::pyapi

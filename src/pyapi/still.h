@@ -27,6 +27,5 @@ namespace probing::pyapi {
 
 // With the GIL. False with a Python exception.
 bool AddStillFunctions(const PythonApi& api, PyObject* dict);
-void RemoveStillFunctions(const PythonApi& api, PyObject* dict);
 
 }  // namespace probing::pyapi

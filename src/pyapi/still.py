@@ -1,8 +1,9 @@
-# ruff: noqa: F821  describe.py and heap.py come before this file.
 # Gradients and numbers of tensors, read so that the job lives: still.h says what could go wrong and why this
 # cannot. Runs in the target, on a thread of the probe. Python 3.6 syntax, built-in modules only.
 import sys
 import time
+
+from .describe import Refused
 
 NOT_NOW = object()
 POLL = 0.0005  # seconds between two looks for a fit moment

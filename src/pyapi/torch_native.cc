@@ -262,9 +262,10 @@ bool AddTorchFunctions(const PythonApi& api, PyObject* dict) {
   const bool possible = api.VersionNumber() >= kFirstWithVectorcall && api.HasGil();
   PyObject* flag = possible ? api._Py_TrueStruct : api._Py_FalseStruct;
   if (api.PyDict_SetItemString(dict, "torch_possible", flag) != 0) return false;
-  if (!possible) return true;
   for (PyMethodDef& method : methods) {
-    if (!Add(api, &method, dict)) return false;
+    const bool added = possible ? Add(api, &method, dict)
+                                : api.PyDict_SetItemString(dict, method.name, api._Py_NoneStruct) == 0;
+    if (!added) return false;
   }
   return true;
 }

@@ -21,7 +21,8 @@
 
 namespace probing::pyapi {
 
-// Puts these functions into a dict. False with a Python exception. With the GIL.
+// Puts these functions into a dict, or None for each where torch cannot be traced. False with a Python
+// exception. With the GIL.
 bool AddTorchFunctions(const PythonApi& api, PyObject* dict);
 // Only step(number).
 bool AddStepFunction(const PythonApi& api, PyObject* dict);

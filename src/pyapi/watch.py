@@ -1,8 +1,16 @@
-# ruff: noqa: F821  session.py, show.py and codes.py come before this file.
 # Points that record and do not stop: `probing debug log`, `watch` and `trace`, into python.logpoints.
 # What is hit runs on the job's own threads, so nothing here raises, and nothing costs what is not watched:
 # sys.monitoring from 3.12 on, functions with rewritten code before (rewrite.py). Python 3.6 syntax.
 import _thread
+import sys
+
+from .codes import need_gil, parse_place, qualified
+from .describe import Refused
+from .evaluate import FILE_NAME
+from .magics import short
+from .native import table, tid
+from .session import leaving
+from .show import show
 
 MOST_POINTS = 64
 MOST_RECORDED = 2000  # characters of a value
@@ -11,6 +19,7 @@ NO_RATE = 1000.0  # hits a second that are recorded when nobody says otherwise
 monitoring = getattr(sys, "monitoring", None)
 
 points = {}
+write_row = None  # into python.logpoints; of native code
 numbers = [0]
 inside = set()  # threads that evaluate a point: what they run through meanwhile is not recorded
 
@@ -199,6 +208,9 @@ backends = []
 
 
 def backend():
+    from .monitoring import Monitoring
+    from .rewrite import Rewriting
+
     if not backends:
         backends.append(Monitoring() if monitoring is not None else Rewriting())
     return backends[0]
@@ -206,12 +218,13 @@ def backend():
 
 def talk_log(source, options):
     """`add`, `list` or `remove`; what is to be added is in the arguments, as key=value lines."""
+    global write_row
     arguments = dict(line.partition("=")[::2] for line in options.get("arguments", "").split("\n"))
     if source == "add":
         need_gil()
         if len(points) >= MOST_POINTS:
             raise Refused("%d points are the most; remove some first" % MOST_POINTS)
-        globals().setdefault("write_row", table("python.logpoints"))
+        write_row = write_row or table("python.logpoints")
         point = Point(arguments["kind"], arguments["place"], arguments)
         numbers[0] += 1
         while numbers[0] % MOST_POINTS in [number % MOST_POINTS for number in points]:
@@ -246,4 +259,3 @@ def remove_points():
 
 
 leaving.append(remove_points)
-OUR_FUNCTIONS.append("write_row")

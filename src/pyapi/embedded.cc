@@ -1,0 +1,152 @@
+#include "pyapi/embedded.h"
+
+#include <string_view>
+#include <utility>
+
+#include "pyapi/embedded_sources.h"
+#include "pyapi/forget.h"
+#include "pyapi/functions.h"
+#include "pyapi/reference.h"
+
+namespace probing::pyapi {
+namespace {
+
+static_assert(std::string_view(kEmbeddedSources[0].name) == "own");
+constexpr std::size_t kNone = kEmbeddedSources.size();
+constexpr int kFileInput = 257;           // Py_file_input
+constexpr char kNameOfAll[] = "probing";  // of classes, so that they can be told from others
+
+std::size_t NumberOf(std::string_view module) {
+  for (std::size_t i = 0; i < kEmbeddedSources.size(); ++i) {
+    if (module == kEmbeddedSources[i].name) return i;
+  }
+  return kNone;
+}
+
+// Takes the first word off the text.
+std::string_view NextWord(std::string_view* text) {
+  const std::string_view word = text->substr(0, text->find(' '));
+  text->remove_prefix(word.size() == text->size() ? word.size() : word.size() + 1);
+  return word;
+}
+
+}  // namespace
+
+PyObject* EmbeddedModules::Names(const char* module) const {
+  const std::size_t number = NumberOf(module);
+  return number == kNone ? nullptr : names_[number];
+}
+
+PyObject* EmbeddedModules::Find(const PythonApi& api, const char* module, const char* name) const {
+  PyObject* names = Names(module);
+  return names == nullptr ? nullptr : api.PyDict_GetItemString(names, name);
+}
+
+PyObject* EmbeddedModules::Call(const PythonApi& api, const char* module, const char* name,
+                                PyObject* first) const {
+  PyObject* function = Find(api, module, name);
+  if (function == nullptr) return nullptr;
+  PyObject* result = api.PyObject_CallFunctionObjArgs(function, first, nullptr);
+  api.PyErr_Clear();
+  return result;
+}
+
+// The innermost module that this one needs and that is not loaded; kNone when there is none. Two that import
+// each other at their tops would be an error, and are not followed in circles.
+std::size_t EmbeddedModules::NextToLoad(std::size_t module, std::array<bool, kMost>& seen) const {
+  if (std::exchange(seen[module], true) || names_[module] != nullptr) return kNone;
+  std::string_view imports = kEmbeddedSources[module].imports;
+  while (!imports.empty()) {
+    const std::size_t wanted = NumberOf(NextWord(&imports));
+    const std::size_t next = wanted == kNone ? kNone : NextToLoad(wanted, seen);
+    if (next != kNone) return next;
+  }
+  return module;
+}
+
+EmbeddedModules::Progress EmbeddedModules::LoadNext(const PythonApi& api, const char* module) {
+  static_assert(kEmbeddedSources.size() <= kMost);
+  const std::size_t wanted = NumberOf(module);
+  if (wanted == kNone) {
+    api.PyErr_SetString(*api.PyExc_RuntimeError, "the probe has no such module");
+    return Progress::kFailed;
+  }
+  std::array<bool, kMost> seen{};
+  const std::size_t next = empty() ? 0 : NextToLoad(wanted, seen);
+  if (next == kNone) return Progress::kLoaded;
+  if (!LoadOne(api, next)) return Progress::kFailed;
+  return next == wanted ? Progress::kLoaded : Progress::kMore;
+}
+
+bool EmbeddedModules::Load(const PythonApi& api, const char* module) {
+  Progress progress = Progress::kMore;
+  while (progress == Progress::kMore) progress = LoadNext(api, module);
+  return progress == Progress::kLoaded;
+}
+
+bool EmbeddedModules::LoadOne(const PythonApi& api, std::size_t module) {
+  PyObject* names = api.PyDict_New();
+  if (names == nullptr) return false;
+  if (Fill(api, module, names)) {
+    names_[module] = names;
+    return true;
+  }
+  api.Py_DecRef(names);
+  return false;
+}
+
+bool EmbeddedModules::Fill(const PythonApi& api, std::size_t module, PyObject* names) {
+  const EmbeddedSource& source = kEmbeddedSources[module];
+  PyObject* const own = module == 0 ? names : names_[0];
+  const Reference name(api, api.PyUnicode_FromStringAndSize(kNameOfAll, sizeof(kNameOfAll) - 1));
+  if (!name || api.PyDict_SetItemString(names, "__name__", name.get()) != 0 ||
+      api.PyDict_SetItemString(names, "__builtins__", api.PyEval_GetBuiltins()) != 0)
+    return false;
+  if (module != 0 &&
+      api.PyDict_SetItemString(names, "own_import", api.PyDict_GetItemString(own, "own_import")) != 0)
+    return false;
+  const Reference done(api, api.PyRun_String(source.text, kFileInput, names, names));
+  if (!done) return false;
+  for (const NativeContent& content : contents_) {
+    if (std::string_view(content.module) == source.name && !content.add(api, names)) return false;
+  }
+  return api.PyDict_SetItemString(api.PyDict_GetItemString(own, "modules"), source.name, names) == 0;
+}
+
+PyObject* EmbeddedModules::LoadModule(PyObject* self, PyObject* arguments) {
+  const PythonApi& api = *FindPython();
+  auto* modules = static_cast<EmbeddedModules*>(FunctionData(api, self));
+  PyObject* module = api.PyTuple_GetItem(arguments, 0);
+  const char* text = module == nullptr ? nullptr : api.PyUnicode_AsUTF8AndSize(module, nullptr);
+  if (text == nullptr || !modules->Load(api, text)) return nullptr;
+  api.Py_IncRef(api._Py_NoneStruct);
+  return api._Py_NoneStruct;
+}
+
+bool EmbeddedModules::AddLoader(const PythonApi& api) {
+  static PyMethodDef method{"load_module", reinterpret_cast<void*>(&LoadModule), kMethVarargs, nullptr};
+  return Load(api, "native") && AddFunction(api, Names("native"), &method, this);
+}
+
+void EmbeddedModules::Forget(const PythonApi& api) {
+  if (empty()) return;
+  PyObject* classes = Call(api, "own", "own_classes");
+  const bool needed = classes == api._Py_NoneStruct;
+  if (needed) {
+    PyObject* dropped = Call(api, "own", "drop_functions");
+    if (dropped != nullptr) api.Py_DecRef(dropped);
+  }
+  // First all namespaces: objects of the classes are in them.
+  for (PyObject*& names : names_) {
+    PyObject* gone = std::exchange(names, nullptr);
+    if (gone == nullptr) continue;
+    if (!needed) api.PyDict_Clear(gone);
+    api.Py_DecRef(gone);
+  }
+  if (classes != nullptr) {
+    EmptyClasses(api, classes);
+    api.Py_DecRef(classes);
+  }
+}
+
+}  // namespace probing::pyapi

@@ -1,0 +1,123 @@
+"""The Python that travels in the library: files of src/pyapi that are modules, also for a plain Python."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "src/pyapi"
+FILES = sorted(FOLDER.glob("*.py"))
+NAMES = [file.stem for file in FILES]
+
+
+class Native(types.ModuleType):
+    """Stands in for what C++ code offers."""
+
+    def __getattr__(self, name: str) -> MagicMock:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None if name == "kept" else MagicMock(name=name)
+
+
+@pytest.fixture(autouse=True)
+def native() -> Iterator[None]:
+    sys.modules["pyapi.native"] = Native("pyapi.native")
+    yield
+    for name in [name for name in sys.modules if name == "pyapi" or name.startswith("pyapi.")]:
+        del sys.modules[name]
+
+
+def own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield node
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_file_is_imported_on_its_own(name: str) -> None:
+    importlib.import_module("pyapi." + name)
+
+
+@pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_the_library_can_read_each_import(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    forms = re.findall(r"\n( *)from \.([a-z_]+) import (?:\(([^)]*)\)|([^(\n]*))", text)
+    read = [sorted(re.findall(r"\w+", inside or line)) for _, _, inside, line in forms]
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    assert sorted(read) == sorted(sorted(alias.name for alias in node.names) for node in found)
+    for node in found:
+        assert node.level == 1 and node.module in [*NAMES, "native"]
+        assert not any(alias.asname for alias in node.names)
+    # What a function imports becomes a name of the module: a variable of the function would hide it.
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+        imported = {alias.name for node in own_imports(function) for alias in node.names}
+        stored = {
+            n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        arguments = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
+        assert not imported & (stored | arguments)
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    imports = {
+        file.stem: [
+            n.module for n in ast.parse(file.read_text()).body if isinstance(n, ast.ImportFrom) and n.level
+        ]
+        for file in FILES
+    }
+
+    def visit(name: str, way: list[str]) -> None:
+        assert name not in way, " → ".join([*way, name])
+        for wanted in imports.get(name, ()):
+            visit(str(wanted), [*way, name])
+
+    for name in NAMES:
+        visit(name, [])
+
+
+def test_native_names_are_made_by_native_code() -> None:
+    code = "".join(file.read_text(encoding="utf-8") for file in FOLDER.glob("*.cc"))
+    for file in FILES:
+        for node in own_imports(ast.parse(file.read_text(encoding="utf-8"))):
+            for alias in node.names if node.module == "native" else ():
+                assert f'"{alias.name}"' in code, f"{file.name} imports {alias.name}"
+
+
+def test_loader_gives_names_and_says_what_is_missing() -> None:
+    own = importlib.import_module("pyapi.own")
+    own.modules.update(heap={"Pace": 1, "walk": 2}, native={"load_module": own.modules.__getitem__})
+    names: dict[str, object] = {}
+    own.own_import(names, "heap", "\n    Pace,\n    walk,\n")
+    assert names == {"Pace": 1, "walk": 2}
+    with pytest.raises(ImportError, match="own heap has no Peace"):
+        own.own_import(names, "heap", "Peace")
+    with pytest.raises(KeyError):
+        own.own_import(names, "nothing", "at_all")
+
+
+def test_pure_parts() -> None:
+    matches = importlib.import_module("pyapi.module_names").matches
+    assert matches("layer[0-3].*", "layer2.attention") and not matches("layer[!0-3].*", "layer2.attention")
+    split = importlib.import_module("pyapi.watch").split_expressions
+    assert split("f(a, b), 'x,y', c") == ["f(a, b)", " 'x,y'", " c"]
+    bounded = importlib.import_module("pyapi.bounded").bounded_repr
+    assert bounded([1, "two"], 1000) == "[1, 'two']" and len(bounded("x" * 10**6, 1000)) < 2000
+    complete = importlib.import_module("pyapi.complete")
+    assert complete.word_before("print(os.pa") == "os.pa"
+    assert importlib.import_module("pyapi.torch").read_spec("on,exprs=loss@train,acc@train,rate=0.5")[
+        "exprs"
+    ] == [
+        "loss@train",
+        "acc@train",
+    ]
+    may_end = importlib.import_module("pyapi.guard").may_end
+    assert may_end(ast.parse("import os\nos._exit(1)")) == "os._exit" and not may_end(ast.parse("x = 1"))
