@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <set>
 
+#include "base/quote.h"
 #include "base/scoped_fd.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
@@ -67,44 +68,72 @@ std::string Matching(const std::set<std::string>& names, const std::string& name
   return found;
 }
 
-// On another host, when a probingd here knows some.
-Result<std::optional<FoundRank>> FindElsewhere(std::int64_t rank) {
+bool KnowsOtherHosts() {
   const std::optional<Json> config = AskRunningDaemon(std::string(wire::kConfigRoute));
-  bool has_peers = false;
-  for (const Json& setting : config ? config->value("settings", Json::array()) : Json::array())
-    has_peers = has_peers || (setting.value("name", "") == "probing.cluster.peers" &&
-                              setting.value("value", "none") != "none");
-  if (!has_peers) return std::optional<FoundRank>();
+  for (const Json& setting : config ? config->value("settings", Json::array()) : Json::array()) {
+    if (setting.value("name", "") == "probing.cluster.peers" && setting.value("value", "none") != "none")
+      return true;
+  }
+  return false;
+}
+
+// A rank that may be on another host: then `endpoint` is the probingd there.
+struct PlacedRank {
+  RankProcess process;
+  std::optional<Endpoint> endpoint;
+};
+struct Elsewhere {
+  std::vector<PlacedRank> ranks;
+  bool is_partial = false;  // hosts did not answer
+};
+
+// Live ranks on other hosts, when a probingd here knows some. `condition` is one of probing.targets. What is
+// asked after this goes to another host: see UseDaemonAt().
+Result<Elsewhere> FindElsewhere(const std::string& condition,
+                                const std::function<bool(const process::JobIdentity&)>& is_meant) {
+  Elsewhere found;
+  if (!KnowsOtherHosts()) return found;
   // Two hosts may call themselves the same: each that may have it is asked itself.
   Question question;
   question.format = "json";
   question.sql =
       "SELECT DISTINCT node FROM cluster.nodes WHERE found_by <> 'itself' AND state = 'up' AND host IN "
-      "(SELECT host"
-      " FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended' AND rank = " +
-      std::to_string(rank) + ")";
-  ASSIGN_OR_RETURN(const std::string answer, Query(question));
-  const Json nodes = Json::parse(answer, nullptr, false);
-  std::optional<FoundRank> found;
-  std::string names;
+      "(SELECT host FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended' AND " +
+      condition + ") ORDER BY node";
+  ASSIGN_OR_RETURN(const Bytes answer, QueryHosts(question));
+  found.is_partial = answer.is_partial;
+  const Json nodes = Json::parse(answer.bytes, nullptr, false);
   for (const Json& row : nodes.is_array() ? nodes : Json::array()) {
     ASSIGN_OR_RETURN(wire::Address address, wire::ParseAddress(row.value("node", "")));
     UseDaemonAt(Endpoint{address, ""});
     ASSIGN_OR_RETURN(const Json there, GetFromDaemon(std::string(wire::kTargetsRoute)));
     for (const Json& target : there.value("targets", Json::array())) {
       const process::JobIdentity identity = IdentityIn(target);
-      const bool is_it = identity.role == process::JobRole::kRank && identity.rank == rank;
-      if (!is_it || target.value("state", "") != "live") continue;
-      names += (found ? ", " : "") + address.ToText() + "/" + std::to_string(target.value("pid", 0)) +
-               " (job " + identity.job + ")";
-      if (found) {
-        return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
-                     "name one: " + names};
-      }
-      found = FoundRank{target.value("pid", 0), Endpoint{address, ""}};
+      if (identity.role != process::JobRole::kRank || !identity.rank || !is_meant(identity)) continue;
+      if (target.value("state", "") == "live")
+        found.ranks.push_back({{target.value("pid", 0), identity}, Endpoint{address, ""}});
     }
   }
   return found;
+}
+
+Result<std::optional<FoundRank>> FindRankElsewhere(std::int64_t rank) {
+  ASSIGN_OR_RETURN(const Elsewhere elsewhere,
+                   FindElsewhere("rank = " + std::to_string(rank), [&](const process::JobIdentity& identity) {
+                     return identity.rank == rank;
+                   }));
+  if (elsewhere.ranks.empty()) return std::optional<FoundRank>();
+  if (elsewhere.ranks.size() > 1) {
+    std::string names;
+    for (const auto& [process, endpoint] : elsewhere.ranks) {
+      names += (names.empty() ? "" : ", ") + endpoint->ToText() + "/" + std::to_string(process.pid) +
+               " (job " + process.identity.job + ")";
+    }
+    return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
+                 "name one: " + names};
+  }
+  const PlacedRank& only = elsewhere.ranks.front();
+  return std::optional<FoundRank>({only.process.pid, only.endpoint});
 }
 
 struct Child {
@@ -112,8 +141,7 @@ struct Child {
   ScopedFd out;  // what it prints, when that is collected
 };
 
-Result<Child> Start(const RankProcess& rank, const EachRankOptions& options,
-                    const std::function<Result<int>(const RankProcess&)>& run) {
+Result<Child> Start(const PlacedRank& rank, const EachRankOptions& options, const RunForRank& run) {
   std::array<int, 2> ends{-1, -1};
   if (options.json && pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("make a pipe");
   ScopedFd read_end(ends[0]);
@@ -122,7 +150,7 @@ Result<Child> Start(const RankProcess& rank, const EachRankOptions& options,
   if (pid < 0) return ErrnoError("start a process");
   if (pid == 0) {
     if (write_end.valid()) dup2(write_end.get(), STDOUT_FILENO);
-    const Result<int> code = run(rank);
+    const Result<int> code = run(rank.process, rank.endpoint);
     _exit(code.ok() ? *code : PrintError(code.error()));
   }
   return Child{pid, std::move(read_end)};
@@ -195,7 +223,7 @@ Result<FoundRank> FindRank(std::int64_t rank) {
   }
   const std::string name = "rank " + std::to_string(rank);
   if (count == 0) {
-    ASSIGN_OR_RETURN(std::optional<FoundRank> elsewhere, FindElsewhere(rank));
+    ASSIGN_OR_RETURN(std::optional<FoundRank> elsewhere, FindRankElsewhere(rank));
     if (elsewhere) return std::move(*elsewhere);
     return Error{Code::kNotFound, "there is no " + name + " on this host",
                  others.empty()
@@ -208,21 +236,40 @@ Result<FoundRank> FindRank(std::int64_t rank) {
   return FoundRank{found, std::nullopt};
 }
 
-Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
-                        const std::function<Result<int>(const RankProcess&)>& run) {
-  ASSIGN_OR_RETURN(const std::vector<RankProcess> ranks, RanksOfJob(job));
+Result<int> ForEachRank(const std::string& job, const EachRankOptions& options, const RunForRank& run) {
+  std::vector<PlacedRank> ranks;
   std::vector<Child> children;
   std::vector<Outcome> outcomes;
-  for (const RankProcess& rank : ranks) {
-    if (!options.json && !options.at_once)
-      Print(Painted(
-                "rank " + std::to_string(*rank.identity.rank) + " (process " + std::to_string(rank.pid) + ")",
-                Colour::kBold) +
+  const auto start = [&](PlacedRank rank) -> Result<void> {
+    if (!options.json && !options.at_once) {
+      Print(Painted("rank " + std::to_string(*rank.process.identity.rank) + " (process " +
+                        (rank.endpoint ? rank.endpoint->ToText() + "/" : "") +
+                        std::to_string(rank.process.pid) + ")",
+                    Colour::kBold) +
             "\n");
+    }
     ASSIGN_OR_RETURN(Child child, Start(rank, options, run));
+    ranks.push_back(std::move(rank));
     children.push_back(std::move(child));
     if (!options.at_once) outcomes.push_back(Await(std::move(children.back())));
+    return {};
+  };
+  Result<std::vector<RankProcess>> here = RanksOfJob(job);
+  std::string name = job;
+  for (RankProcess& rank : here.ok() ? *here : std::vector<RankProcess>{}) {
+    name = rank.identity.job;
+    RETURN_IF_ERROR(start({std::move(rank), std::nullopt}));
   }
+  bool is_partial = false;
+  if (options.elsewhere && !name.empty()) {
+    ASSIGN_OR_RETURN(Elsewhere elsewhere,
+                     FindElsewhere("job = " + QuoteForSql(name), [&](const process::JobIdentity& identity) {
+                       return identity.job == name;
+                     }));
+    is_partial = elsewhere.is_partial;
+    for (PlacedRank& rank : elsewhere.ranks) RETURN_IF_ERROR(start(std::move(rank)));
+  }
+  if (ranks.empty() && !here.ok()) return std::move(here.error());
   if (options.at_once) {
     for (Child& child : children) outcomes.push_back(Await(std::move(child)));
   }
@@ -232,7 +279,8 @@ Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Outcome& outcome = outcomes[i];
     if (outcome.code != 0 && failed++ == 0) code = outcome.code;
-    Json entry{{"rank", *ranks[i].identity.rank}, {"pid", ranks[i].pid}};
+    Json entry{{"rank", *ranks[i].process.identity.rank}, {"pid", ranks[i].process.pid}};
+    if (ranks[i].endpoint) entry["node"] = ranks[i].endpoint->ToText();
     const Json answer = Json::parse(outcome.out, nullptr, false);
     if (answer.is_discarded())
       entry["error"] = outcome.code;
@@ -241,7 +289,8 @@ Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
     list.push_back(std::move(entry));
   }
   if (options.json) Print(FormatJson(list));
-  return failed == 0 ? 0 : failed == ranks.size() ? code : static_cast<int>(Code::kPartial);
+  if (failed == 0) return is_partial ? static_cast<int>(Code::kPartial) : 0;
+  return failed == ranks.size() ? code : static_cast<int>(Code::kPartial);
 }
 
 }  // namespace probing::cli

@@ -30,14 +30,17 @@ struct FoundRank {
 Result<FoundRank> FindRank(std::int64_t rank);
 
 // Runs something for each rank of a job, each in a process of its own, because commands are about one target:
-// one after the other under a heading, or all at once. With `json` stdout becomes an array with an object
-// {rank, pid, answer} of each, `error` in the place of an answer that is missing. Returns the exit code: 6
-// when some failed.
+// one after the other under a heading, or all at once; those of this host first, then those of other hosts
+// that a probingd here knows, whose probingd `endpoint` is. With `json` stdout becomes an array with an
+// object {rank, pid, answer} of each, `node` for another host, `error` in the place of an answer that is
+// missing. Returns the exit code: 6 when some failed, or when hosts did not say whether they have any.
 struct EachRankOptions {
   bool at_once = false;
   bool json = false;
+  bool elsewhere = false;  // the command can be told to another host
 };
-Result<int> ForEachRank(const std::string& job, const EachRankOptions& options,
-                        const std::function<Result<int>(const process::RankProcess&)>& run);
+using RunForRank =
+    std::function<Result<int>(const process::RankProcess& rank, const std::optional<Endpoint>& endpoint)>;
+Result<int> ForEachRank(const std::string& job, const EachRankOptions& options, const RunForRank& run);
 
 }  // namespace probing::cli

@@ -63,6 +63,17 @@ def test_a_rank_of_another_host_is_a_target(cluster: list[Host]) -> None:
     assert "there is no rank 123456" in nowhere.stderr
 
 
+def test_a_command_for_each_rank_of_a_job_reaches_those_of_other_hosts(cluster: list[Host]) -> None:
+    answer = cluster[0]("-t", "job:hosts", "config", "probing.sample_rate", "--json").expect(0)
+    assert sorted(one["rank"] for one in answer.json) == ALL_RANKS
+    nodes = {one["rank"]: one.get("node") for one in answer.json}
+    assert nodes == {
+        rank: host.address if host is not cluster[0] else None for host in cluster for rank in host.ranks
+    }
+    text = cluster[0]("-t", "job:hosts", "config", "probing.nested=0").expect(0).stdout
+    assert f"(process {cluster[1].address}/" in text, text
+
+
 def test_only_the_number_of_rows(cluster: list[Host]) -> None:
     assert cluster[0].rows("SELECT count(*) AS n FROM global.python.torch_steps") == [{"n": ALL_ROWS}]
 
