@@ -1,18 +1,12 @@
 // Lines of the source around a frame, for the page of stacks.
 //
 // No file server: only what a thread of the target runs at this moment, and only Python files.
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <array>
 
 #include "backtrace/backtrace.h"
-#include "base/file.h"
-#include "base/scoped_fd.h"
 #include "base/text.h"
 #include "daemon/api_probe.h"
-#include "process/status.h"
+#include "process/source_file.h"
 #include "wire/contract.h"
 
 namespace probing::daemon {
@@ -22,15 +16,8 @@ using Answer = asio::awaitable<Result<Json>>;
 
 namespace {
 
-constexpr off_t kMaxFileBytes = 4 << 20;
 constexpr int kDefaultAround = 8;
 constexpr int kMaxAround = 200;
-constexpr std::array<std::string_view, 3> kSuffixes{".py", ".pyx", ".pyi"};
-
-bool IsPython(const std::string& file) {
-  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
-                     [&](std::string_view suffix) { return file.ends_with(suffix); });
-}
 
 bool IsRunning(const backtrace::Picture& picture, const std::string& file) {
   for (const backtrace::ShownThread& thread : picture.threads) {
@@ -43,22 +30,9 @@ bool IsRunning(const backtrace::Picture& picture, const std::string& file) {
 
 Result<std::string> ReadSource(pid_t pid, const std::string& file) {
   const Error unknown{Code::kNotFound, "no thread of process " + std::to_string(pid) + " is in " + file, ""};
-  if (!IsPython(file)) return unknown;
   ASSIGN_OR_RETURN(const backtrace::Picture picture, backtrace::ReadLive(pid, {}));
   if (!IsRunning(picture, file)) return unknown;
-  // As the process sees it: it may be in a container.
-  const std::string path =
-      "/proc/" + std::to_string(pid) + (file.starts_with('/') ? "/root" : "/cwd/") + file;
-  // The target chose the name, and may have put anything there: what is no file must not hold us up,
-  // and what the process could not read itself is not shown.
-  const ScopedFd opened(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  struct stat info{};
-  if (!opened.valid() || fstat(opened.get(), &info) != 0) return ErrnoError("read " + file);
-  ASSIGN_OR_RETURN(const process::Status status, process::ReadStatus(pid));
-  const bool is_readable = info.st_uid == status.effective_uid || (info.st_mode & S_IROTH) != 0;
-  if (!S_ISREG(info.st_mode) || info.st_size > kMaxFileBytes || !is_readable)
-    return Error{Code::kFailed, file + " is no file of a size to be shown", ""};
-  return ReadFile("/proc/self/fd/" + std::to_string(opened.get()));
+  return process::ReadSourceFile(pid, file);
 }
 
 // Lines are counted from 1.

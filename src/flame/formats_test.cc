@@ -171,6 +171,110 @@ TEST(ChromeTrace, HostileNamesAreValidJson) {
   EXPECT_TRUE(nlohmann::json::parse(ToChromeTrace(Hostile(), {}), nullptr, false).is_object());
 }
 
+// The functions of a thread's rows, outermost first, with their weights.
+std::vector<std::pair<std::string, int>> StacksOfGecko(const nlohmann::json& thread) {
+  std::vector<std::pair<std::string, int>> stacks;
+  const nlohmann::json& samples = thread["samples"];
+  for (std::size_t i = 0; i < samples["length"]; ++i) {
+    std::string path;
+    for (nlohmann::json at = samples["stack"][i]; !at.is_null();
+         at = thread["stackTable"]["prefix"][at.get<int>()]) {
+      const int frame = thread["stackTable"]["frame"][at.get<int>()];
+      const int function = thread["frameTable"]["func"][frame];
+      const int name = thread["funcTable"]["name"][function];
+      path = thread["stringArray"][name].get<std::string>() + (path.empty() ? "" : ";") + path;
+    }
+    stacks.emplace_back(path, samples["weight"][i]);
+  }
+  return stacks;
+}
+
+TEST(Gecko, EachThreadHasItsSamplesAndWhatTheyReferTo) {
+  const nlohmann::json json = nlohmann::json::parse(ToGecko(Small(), All()), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  ASSERT_EQ(json["threads"].size(), 2U);
+  const nlohmann::json& main = json["threads"][0];
+  EXPECT_EQ(StacksOfGecko(main), (std::vector<std::pair<std::string, int>>{{"<module>;work", 1},
+                                                                           {"<module>;work", 1},
+                                                                           {"<module>;work", 1},
+                                                                           {"<module>;rest", 1},
+                                                                           {"<module>;rest", 1}}));
+  EXPECT_EQ(main["samples"]["time"], (nlohmann::json::array({0.0, 10.0, 20.0, 30.0, 40.0})));
+  EXPECT_EQ(main["funcTable"]["length"], 3);
+  EXPECT_EQ(main["frameTable"]["line"], nlohmann::json::array({9, 20, 21, 22, 30}));
+  // One that sleeps: the first and the last period, so that it is drawn as long as it was.
+  const nlohmann::json& waiter = json["threads"][1];
+  EXPECT_EQ(StacksOfGecko(waiter), (std::vector<std::pair<std::string, int>>{{"wait", 1}, {"wait", 4}}));
+  EXPECT_EQ(waiter["samples"]["time"], nlohmann::json::array({0.0, 40.0}));
+  EXPECT_EQ(json["meta"]["categories"][waiter["stackTable"]["category"][0].get<int>()]["name"], "Idle");
+}
+
+TEST(Gecko, AllColumnsOfATableAreAsLongAsItSays) {
+  const nlohmann::json json = nlohmann::json::parse(ToGecko(Hostile(), All()), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  for (const nlohmann::json& thread : json["threads"]) {
+    for (const char* name :
+         {"samples", "markers", "stackTable", "frameTable", "funcTable", "resourceTable"}) {
+      for (const auto& [column, values] : thread[name].items()) {
+        if (!values.is_array()) continue;
+        EXPECT_EQ(values.size(), thread[name]["length"]) << name << "." << column;
+      }
+    }
+  }
+}
+
+nlohmann::json HeatOf(const Profile& profile, const View& view) {
+  const std::string html = ToHeatmap(profile, view);
+  EXPECT_TRUE(html.ends_with("</html>\n"));
+  const std::size_t start = html.find("id=\"data\">") + 10;
+  return nlohmann::json::parse(html.substr(start, html.find("</script>", start) - start), nullptr, false);
+}
+
+TEST(Heatmap, LinesHaveTheirTimeTheirTextAndWhoCalledThem) {
+  View view;
+  view.source_of = [](const std::string& file) {
+    std::string text;
+    for (int i = 1; i < 50; ++i) text += "line " + std::to_string(i) + "\n";
+    return file == "/job/train.py" ? text : "";
+  };
+  const nlohmann::json heat = HeatOf(Small(), view);
+  ASSERT_TRUE(heat.is_object());
+  EXPECT_EQ(heat["total"], 5);
+  ASSERT_EQ(heat["files"].size(), 1U);
+  const nlohmann::json& file = heat["files"][0];
+  EXPECT_EQ(file["own"], 5);
+  // [line, own, total, function, callers, callees]; a neighbour is [file, line, ticks].
+  EXPECT_EQ(file["lines"][0],
+            nlohmann::json::parse("[9,0,5,\"<module>\",[],[[0,30,2],[0,22,1],[0,21,1],[0,20,1]]]"));
+  EXPECT_EQ(file["lines"][4], nlohmann::json::parse("[30,2,2,\"rest\",[[0,9,2]],[]]"));
+  EXPECT_EQ(file["source"].front(), nlohmann::json::parse("[6,\"line 6\"]"));
+  EXPECT_EQ(file["source"].back(), nlohmann::json::parse("[33,\"line 33\"]"));
+}
+
+TEST(Heatmap, ARecursiveLineCountsOncePerStack) {
+  Profile profile(kMs, {});
+  const ThreadId thread = profile.AddThread({1, 1, "", ""});
+  const Frame frame = Python("again", "/x.py", 7, 5);
+  profile.AddSample({0, 3, thread, 0, true, true}, {frame, frame, frame});
+  const nlohmann::json heat = HeatOf(profile, {});
+  EXPECT_EQ(heat["files"][0]["lines"], nlohmann::json::parse("[[7,3,3,\"again\",[[0,7,3]],[[0,7,3]]]]"));
+}
+
+TEST(Heatmap, HostileNamesAndSourcesStayInTheirScript) {
+  View view;
+  view.source_of = [](const std::string&) { return std::string("</script>\xff<!--\n"); };
+  EXPECT_TRUE(HeatOf(Hostile(), view).is_object());
+  EXPECT_TRUE(HeatOf(Profile(kMs, {}), view).is_object());
+}
+
+TEST(Formats, EachIsFoundByItsNameAndWritesSomething) {
+  for (const Format& format : Formats()) {
+    ASSERT_EQ(FindFormat(format.name), &format);
+    EXPECT_FALSE(format.write(Small(), All()).empty()) << format.name;
+  }
+  EXPECT_EQ(FindFormat("xml"), nullptr);
+}
+
 TEST(Pprof, TheFirstFieldsAreWhatTheFormatSays) {
   const std::string bytes = ToPprof(Small(), {});
   // sample_type {type: 1, unit: 2}, {3, 4}, {5, 4}: indices into the string table.

@@ -2,6 +2,7 @@
 
 #include "flame/escape.h"
 #include "flame/formats.h"
+#include "flame/page.h"
 #include "flame/palette.h"
 #include "flame/script_source.h"
 #include "flame/tree.h"
@@ -28,22 +29,24 @@ std::string TreeJson(const Tree& tree) {
 
 }  // namespace
 
-std::string ToHtml(const Profile& profile, const View& view) {
-  // The page in one pass: what is put in is never looked at again.
+std::string FillPage(std::string_view page, const std::string& title, const std::string& data) {
   constexpr std::string_view kTitle = "PROBING_TITLE";
   constexpr std::string_view kData = "PROBING_DATA";
-  const std::string title = XmlText(view.title);
-  const std::string data = TreeJson(BuildTree(profile, view));
+  const std::string shown_title = XmlText(title);
   std::string html;
-  for (std::string_view rest = kHtmlPage; !rest.empty();) {
+  for (std::string_view rest = page; !rest.empty();) {
     const std::size_t next = rest.find("PROBING_");
     html += rest.substr(0, next);
     if (next == std::string_view::npos) break;
     rest.remove_prefix(next);
-    html += rest.starts_with(kTitle) ? title : data;
+    html += rest.starts_with(kTitle) ? shown_title : data;
     rest.remove_prefix(rest.starts_with(kTitle) ? kTitle.size() : kData.size());
   }
   return html;
+}
+
+std::string ToHtml(const Profile& profile, const View& view) {
+  return FillPage(kHtmlPage, view.title, TreeJson(BuildTree(profile, view)));
 }
 
 }  // namespace probing::flame

@@ -72,6 +72,7 @@ struct Losses {
   std::uint64_t torn = 0;  // the stack changed faster than it could be read, or did not stand still in time
   std::uint64_t dropped = 0;   // old samples that made room, or new ones for which there was none
   std::uint64_t unmerged = 0;  // native and Python frames did not fit together
+  std::uint64_t spared = 0;    // ticks left out so that holds cost the target little, as those that came late
   std::uint64_t missed = 0;    // ticks that came late; the next sample stands for them, too
 };
 

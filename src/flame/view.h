@@ -1,6 +1,7 @@
 // View: which samples of a profile are shown, and what a frame is called.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct View {
   bool by_process = false;  // a group for each process
   bool by_line = false;     // the lines of a function are told apart
   std::string title;
+  // The text of a source file, "" when it cannot be read; for formats that show it. May be null.
+  std::function<std::string(const std::string& file)> source_of;
 };
 
 bool IsShown(const View& view, const Sample& sample);

@@ -40,8 +40,8 @@
 //                                          as its options; columns=N: names in texts are shortened to fit
 //   GET  source?target=PID&file=F&line=N   {file, first_line, lines}: what is around a frame
 //   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
-//                                          svg (default), html, speedscope, collapsed, pprof, chrome; show is
-//                                          active, all or gil
+//                                          svg (default), html, heatmap, speedscope, collapsed, pprof,
+//                                          chrome, gecko; show is active, all or gil
 //   GET  diagnose                          {findings, rules}: diagnosis.h
 //   GET  store/ddl?…                       the statements that make our tables in a ClickHouse
 //   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns

@@ -63,6 +63,10 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             options = ["-d", "2", "--native", "--idle", "--threads", "-o", str(files[suffix])]
             command = [str(BIN / "probing"), "-t", str(target.pid), "flamegraph", *options]
             subprocess.run(command, check=True, timeout=60)
+        files["heatmap"] = folder / "lines.html"
+        options = ["-d", "1", "-f", "heatmap", "--idle", "-o", str(files["heatmap"])]
+        command = [str(BIN / "probing"), "-t", str(target.pid), "record", *options]
+        subprocess.run(command, check=True, timeout=60)
         return files
     finally:
         target.kill()

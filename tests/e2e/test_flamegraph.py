@@ -152,3 +152,35 @@ def test_five_thousand_frames_are_drawn_at_once(page: Page, graphs: dict[str, Pa
     )
     assert took_ms < 500
     picture(page, "html-large")
+
+
+# ── heat map of lines ────────────────────────────────────────────────────────────────────────
+
+
+def test_the_heat_map_leads_from_a_line_to_those_that_called_it(page: Page, graphs: dict[str, Path]) -> None:
+    page.goto(graphs["heatmap"].as_uri())
+    files = page.locator("#files button")
+    names = files.locator("span:last-child").all_text_contents()
+    assert "target_shop.py" in names
+    files.nth(names.index("target_shop.py")).click()
+    seen = page.locator("tr.seen")
+    assert seen.count() >= 3
+    texts = [row.locator("td.code").text_content() for row in seen.all()]
+    source = (Path(__file__).parents[1] / "targets/target_shop.py").read_text().splitlines()
+    assert all(text in source for text in texts)
+    picture(page, "heatmap")
+    # By keyboard, and to the caller by its link.
+    inner = next(i for i, text in enumerate(texts) if "handle" not in text and "def" not in text)
+    seen.nth(inner).focus()
+    page.keyboard.press("Enter")
+    callers = page.locator("tr.calls section").first.locator("button")
+    before = page.locator("tr.chosen td.number").text_content()
+    picture(page, "heatmap-line")
+    if callers.count():
+        line = callers.first.text_content().rsplit(":", 1)[1].rstrip(")")
+        callers.first.click()
+        assert page.locator("tr.chosen td.number").text_content() == line != before
+    page.locator("#with").click()
+    assert page.locator("#with").get_attribute("aria-pressed") == "true"
+    page.locator("#search").fill("no such name")
+    assert files.count() == 0
