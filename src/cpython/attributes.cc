@@ -110,7 +110,10 @@ Result<AttributeReader::Place> AttributeReader::FindPlace(RemoteAddress object) 
     place.values = place.dict + 1;
     place.dict = {};
   } else if (layout_.attributes == Attributes::kInline && !place.dict && (flags & kInlineValues) != 0) {
-    place.values = object + layout_.value;
+    // Behind the fields in C; since 3.14 subclasses of str and others have such values, too.
+    const auto fields_bytes = block.Get<std::uint64_t>(layout_.type_basic_size);
+    if (fields_bytes > kMaxObjectBytes) return NoObject();
+    place.values = object + fields_bytes;
     ASSIGN_OR_RETURN(const auto valid,
                      memory_->ReadValue((place.values + kValuesAreValid).As<std::uint8_t>()));
     if (valid == 0) place.values = {};

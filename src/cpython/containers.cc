@@ -1,6 +1,7 @@
 #include "cpython/containers.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cpython/block.h"
 
@@ -145,6 +146,31 @@ Result<Deque> ReadDeque(const Memory& memory, const ObjectLayout& layout, Remote
   return deque;
 }
 
+namespace {
+
+// In which order `count` entries were added. Since 3.13 a class knows the names of its attributes before they
+// are set, in any order, and the values say in which they were: capacity, size, two flags, values, then a
+// byte for each.
+std::vector<std::size_t> ReadOrder(const Memory& memory, const ObjectLayout& layout, RemoteAddress values,
+                                   std::uint64_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!values || layout.dict_values == 0) return order;
+  const auto head = Block::Read(memory, values, kWord);
+  if (!head.ok()) return order;
+  const auto capacity = head->Get<std::uint8_t>(0);
+  const auto size = head->Get<std::uint8_t>(1);
+  if (size > capacity || size > count) return order;
+  const auto bytes = Block::Read(memory, values + layout.dict_values + kWord * capacity, size);
+  if (!bytes.ok()) return order;
+  std::vector<std::size_t> added;
+  for (std::uint32_t i = 0; i < size; ++i) added.push_back(bytes->Get<std::uint8_t>(i));
+  const bool is_right = std::all_of(added.begin(), added.end(), [&](std::size_t at) { return at < count; });
+  return is_right ? added : order;
+}
+
+}  // namespace
+
 Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, RemoteAddress keys_at,
                             RemoteAddress values_at, std::size_t max_items) {
   ASSIGN_OR_RETURN(const DictKeys keys, ReadDictKeys(memory, layout, keys_at));
@@ -155,7 +181,9 @@ Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, Re
     ASSIGN_OR_RETURN(values, ReadWords(memory, values_at + layout.dict_values, count));
   }
   DictItems result;
-  for (std::size_t i = 0; i < count && result.items.size() < max_items; ++i) {
+  const std::vector<std::size_t> order = ReadOrder(memory, layout, values_at, count);
+  for (std::size_t n = 0; n < order.size() && result.items.size() < max_items; ++n) {
+    const std::size_t i = order[n];
     const std::size_t end = (i + 1) * keys.words_per_entry;
     const std::uint64_t key = words[end - 2];
     const std::uint64_t value = values.empty() ? words[end - 1] : values[i];
