@@ -142,7 +142,7 @@ std::string DebugInfo::NameOf(const DwarfUnit& unit, const DwarfEntry& entry) {
     if (!next) break;
     current = *next;
   }
-  return plain;
+  return Demangle(plain);
 }
 
 DebugInfo::LoadedUnit* DebugInfo::LoadUnit(std::uint64_t offset) {

@@ -7,9 +7,15 @@
 #include <memory>
 #include <string_view>
 
+#include "unwind/cython.h"
+
 namespace probing::unwind {
 
 std::string Demangle(const std::string& name) {
+  if (name.starts_with("__pyx_")) {
+    std::string function = CythonName(name);
+    return function.empty() ? name : function;
+  }
   if (!name.starts_with("_Z")) return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(

@@ -6,7 +6,8 @@
 
 namespace probing::unwind {
 
-// "at::native::add(…)" from "_ZN2at6native3addE…"; any other name as it is.
+// "at::native::add(…)" from "_ZN2at6native3addE…", "shop.Till.ring" from "__pyx_pf_4shop_4Till_2ring"
+// (Cython); any other name as it is.
 std::string Demangle(const std::string& name);
 
 // What fits in a picture: "at::native::add<...>" from "void at::native::add<float, 4>(at::Tensor&)".

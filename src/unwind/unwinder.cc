@@ -170,6 +170,7 @@ void Unwinder::AddLines(NativeStack& stack) {
     const auto code = modules_.FindCode(frame.place());
     if (code && code->module != nullptr)
       frame.places = code->module->FindLines(frame.place(), find_file_, *memory_);
+    for (SourcePlace& place : frame.places) cython_.Translate(pid_, place);
   }
 }
 

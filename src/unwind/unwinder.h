@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "unwind/capture.h"
+#include "unwind/cython.h"
 #include "unwind/jit_code.h"
 #include "unwind/modules.h"
 #include "unwind/native_stack.h"
@@ -73,6 +74,7 @@ class Unwinder {
   SymbolStore* symbols_;
   Modules modules_;
   JitCode jit_code_;
+  CythonSources cython_;
   std::int64_t jit_read_ns_ = 0;
   std::int64_t refreshed_ns_ = 0;
   bool saw_unknown_code_ = false;

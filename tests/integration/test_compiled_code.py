@@ -54,11 +54,14 @@ def test_functions_of_numba_are_named_and_stand_where_they_are_called(
 
 
 @pytest.mark.slow(120)
-def test_lines_of_cython_are_those_of_the_pyx_file(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+@pytest.mark.parametrize("directives", [["--line-directives"], []], ids=["directives", "comments"])
+def test_lines_of_cython_are_those_of_the_pyx_file(
+    probing: Cli, target: StartTarget, tmp_path: Path, directives: list[str]
+) -> None:
     needs("Cython")
     source = tmp_path / "tillwork.pyx"
     shutil.copy(harness.TARGETS / "tillwork.pyx", source)
-    run = [str(CLIENTS), "-m", "cython", "-3", "--line-directives", "tillwork.pyx"]
+    run = [str(CLIENTS), "-m", "cython", "-3", *directives, "tillwork.pyx"]
     subprocess.run(run, cwd=tmp_path, check=True, capture_output=True)
     where = "import sysconfig; print(sysconfig.get_path('include'))"
     include = subprocess.run(
@@ -79,4 +82,6 @@ def test_lines_of_cython_are_those_of_the_pyx_file(probing: Cli, target: StartTa
     }
     assert {"self.total += innermost(x, n)", "return till.ring(3.0, n)"} <= seen
     assert seen & {"s += x * i % 7.0", "for i in range(n):"}
+    names = {frame["func"] for frame in frames if frame["frame_type"] == "Native"}
+    assert {"tillwork.innermost", "tillwork.Till.ring", "tillwork.sell"} <= names
     started.expect_unharmed()
