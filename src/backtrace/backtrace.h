@@ -58,6 +58,7 @@ struct Options {
   bool lines = false;  // of native frames: REQUIRES: native
   bool stop = false;   // hold all threads meanwhile
   bool locals = false;
+  bool own_frames = false;                  // also those of the probe's own functions
   bool greenlets = false;                   // looks at all objects for them, however long that takes
   bool task_tree = false;                   // tasks below those that wait for them
   bool wait_channels = false;               // also where in the kernel a thread sleeps, which only JSON has

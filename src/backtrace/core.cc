@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backtrace/backtrace.h"
+#include "backtrace/own_frames.h"
 #include "cpython/dead_process.h"
 #include "process/core_file.h"
 
@@ -86,10 +87,12 @@ Result<Picture> ReadCore(const std::string& path, const std::string& program, co
     return !IsShown(thread, {options.selection.tid, options.selection.all || no_python});
   });
   AddTasks(picture, options.selection);
-  if (!options.native) return picture;
-  // Opened again: the reader of Python has the first one.
-  ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, program));
-  AddNative(std::move(again), options, picture);
+  if (options.native) {
+    // Opened again: the reader of Python has the first one.
+    ASSIGN_OR_RETURN(process::CoreFile again, process::CoreFile::Open(path, program));
+    AddNative(std::move(again), options, picture);
+  }
+  if (!options.own_frames) LeaveOutOwnFrames(picture.threads);
   return picture;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backtrace/backtrace.h"
+#include "backtrace/own_frames.h"
 #include "backtrace/thread_statuses.h"
 #include "cpython/interpreter.h"
 #include "process/held_process.h"
@@ -117,6 +118,7 @@ Result<Picture> ReadLive(pid_t pid, const Options& options) {
   picture.threads = Select(pid, picture.snapshot, options, statuses);
   AddTasks(picture, options.selection);
   if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter, options));
+  if (!options.own_frames) LeaveOutOwnFrames(picture.threads);
   return picture;
 }
 

@@ -27,6 +27,7 @@ Result<backtrace::Options> OptionsOf(const Invocation& invocation) {
   options.locals = invocation.Has("--locals");
   options.task_tree = invocation.Has("--task-tree");
   options.greenlets = invocation.Has("--greenlets");
+  options.own_frames = invocation.Has("--full") || invocation.Has("--json");
   options.wait_channels = invocation.Has("--json");
   if (invocation.Has("--depth")) {
     ASSIGN_OR_RETURN(options.depth, backtrace::DepthOf(invocation.Get("--depth")));
@@ -61,6 +62,7 @@ Result<int> AskRemote(const Invocation& invocation, const backtrace::Options& op
   if (options.locals) fields.emplace_back("locals", "1");
   if (options.task_tree) fields.emplace_back("task_tree", "1");
   if (options.greenlets) fields.emplace_back("greenlets", "1");
+  if (options.own_frames) fields.emplace_back("full", "1");
   if (options.depth != cpython::kDefaultValueDepth)
     fields.emplace_back("depth", std::to_string(options.depth));
   const backtrace::TextStyle style = StyleOfStdout();
@@ -153,6 +155,7 @@ Command BacktraceCommand() {
                    "of --locals: levels of containers that are shown (default 6, at most 32)"},
                   {"--task-tree", "", "asyncio tasks below those that wait for them, as CPython's pstree"},
                   {"--greenlets", "", "looks at all objects for suspended greenlets, also beyond 0.1 s"},
+                  {"--full", "", "also frames of the probe's own functions, which JSON always has"},
                   {"--json", "", "as JSON"}},
       .instead_of_target = "--core",
       .run = Run};

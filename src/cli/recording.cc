@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
+#include "process/source_file.h"
 #include "process/status.h"
 #include "wire/contract.h"
 
@@ -98,10 +99,16 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
   }
   if (losses.dropped > 0)
     PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
+  if (losses.spared * 10 > recorder.periods()) {
+    PrintAside(std::to_string(losses.spared) + " of " + std::to_string(recorder.periods()) +
+               " samples were left out so that the target is held for " +
+               Decimal(observe::kMostHeld * 100, 0) +
+               " % of its time at most: its stack changes too fast to be read otherwise\n");
+  }
   if (recorder.equal_looks() * 10 < recorder.periods() * 9) {
     PrintAside(std::to_string(losses.missed) + " of " + std::to_string(recorder.periods()) +
-               " samples came late (a busy machine); the next one counts for them, so shares are as sure as "
-               "those of " +
+               " samples came late (a busy machine); the next one counts for them" +
+               (losses.spared > 0 ? " and for those left out" : "") + ", so shares are as sure as those of " +
                std::to_string(recorder.equal_looks()) + " samples\n");
   }
   if (ShownTicks(recorder.profile(), view) == 0 && !recorder.profile().samples().empty()) {
@@ -116,7 +123,7 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
 std::vector<Option> RecordingOptions(std::vector<Option> more) {
   std::vector<Option> options{
       {"-d,--duration", "SECONDS", "how long to record (10)"},
-      {"-r,--rate", "HZ", "samples per second (100, at most 1000)"},
+      {"-r,--rate", "HZ", "samples per second (100, at most 10000; with --subprocesses 1000)"},
       {"--gil", "", "only threads that hold the GIL"},
       {"--idle", "", "also threads that wait"},
       {"--threads", "", "tell threads apart"},
@@ -124,6 +131,7 @@ std::vector<Option> RecordingOptions(std::vector<Option> more) {
       {"--native", "",
        "also native frames, and threads without Python; those that run are held for"
        " some microseconds each time"},
+      {"--async", "", "by asyncio task instead of event loop; with --idle tasks that wait, too"},
       {"--subprocesses", "", "its children, too; it needs no Python itself"},
   };
   options.insert(options.end(), more.begin(), more.end());
@@ -140,10 +148,19 @@ void CatchInterrupts() {
 
 bool Interrupted() { return g_interrupted != 0; }
 
+std::string_view TasksOf(const Invocation& invocation) {
+  if (!invocation.Has("--async")) return "none";
+  return invocation.Has("--idle") ? "all" : "running";
+}
+
 Result<double> SampleRate(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const double hz, invocation.GetNumber("--rate", kDefaultHz));
-  if (hz > observe::kMaxHz) {
-    return Error{Code::kUsage, "--rate is at most " + Decimal(observe::kMaxHz, 0) + " samples per second",
+  if (hz > observe::kMaxHzOfOne) {
+    return Error{Code::kUsage,
+                 "--rate is at most " + Decimal(observe::kMaxHzOfOne, 0) + " samples per second", ""};
+  }
+  if (hz > observe::kMaxHz && invocation.Has("--subprocesses")) {
+    return Error{Code::kUsage, "--rate is at most " + Decimal(observe::kMaxHz, 0) + " with --subprocesses",
                  ""};
   }
   return hz;
@@ -152,6 +169,8 @@ Result<double> SampleRate(const Invocation& invocation) {
 observe::SamplerOptions SamplerOptionsOf(const Invocation& invocation) {
   observe::SamplerOptions options;
   if (invocation.Has("--native")) options.native_symbols = std::make_shared<unwind::SymbolStore>();
+  using Tasks = observe::SamplerOptions::Tasks;
+  if (invocation.Has("--async")) options.tasks = invocation.Has("--idle") ? Tasks::kAll : Tasks::kRunning;
   return options;
 }
 
@@ -165,6 +184,12 @@ Result<flame::View> ViewOf(const Invocation& invocation) {
   view.by_thread = invocation.Has("--threads");
   view.by_process = invocation.Has("--subprocesses");
   view.by_line = invocation.Has("--lines");
+  if (!invocation.endpoint) {
+    view.source_of = [pid = *invocation.target](const std::string& file) {
+      auto text = process::ReadSourceFile(pid, file);
+      return text.ok() ? std::move(*text) : std::string();
+    };
+  }
   view.title = invocation.endpoint ? invocation.remote_name
                                    : OneLine(process::CommandLine(*invocation.target), 80) + " (pid " +
                                          std::to_string(*invocation.target) + ")";
@@ -199,6 +224,7 @@ Result<std::string> RecordRemote(const Invocation& invocation, std::string_view 
                      {"seconds", seconds},
                      {"hz", hz},
                      {"native", invocation.Has("--native")},
+                     {"tasks", TasksOf(invocation)},
                      {"subprocesses", invocation.Has("--subprocesses")},
                      {"threads", invocation.Has("--threads")},
                      {"lines", invocation.Has("--lines")},

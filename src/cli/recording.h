@@ -11,7 +11,8 @@
 
 namespace probing::cli {
 
-// -d, -r, --gil, --idle, --threads, --lines, --native, --subprocesses, followed by the command's own.
+// -d, -r, --gil, --idle, --threads, --lines, --native, --async, --subprocesses, followed by the command's
+// own.
 std::vector<Option> RecordingOptions(std::vector<Option> more);
 
 // What these options select, with a title for the recording.
@@ -35,10 +36,13 @@ Result<void> WriteResult(const std::string& path, std::string_view content);
 void CatchInterrupts();
 bool Interrupted();
 
-// --native.
+// How --async is said to another machine: "none", "running" or "all".
+std::string_view TasksOf(const Invocation& invocation);
+
+// --native, --async.
 observe::SamplerOptions SamplerOptionsOf(const Invocation& invocation);
 
-// -r: samples per second, 100 unless given, at most 1000.
+// -r: samples per second, 100 unless given, at most 10,000.
 Result<double> SampleRate(const Invocation& invocation);
 
 }  // namespace probing::cli

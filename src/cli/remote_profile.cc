@@ -1,12 +1,16 @@
 #include "cli/remote_profile.h"
 
+#include "cli/recording.h"
 #include "wire/contract.h"
 
 namespace probing::cli {
 namespace {
 
 flame::Frame FrameOf(const Json& frame) {
-  return {frame.value("kind", "") == "native" ? flame::FrameKind::kNative : flame::FrameKind::kPython,
+  const std::string kind = frame.value("kind", "");
+  return {kind == "native"  ? flame::FrameKind::kNative
+          : kind == "group" ? flame::FrameKind::kGroup
+                            : flame::FrameKind::kPython,
           frame.value("func", ""), frame.value("file", ""), frame.value("lineno", 0),
           frame.value("first_line", 0)};
 }
@@ -62,6 +66,7 @@ Result<RemoteProfile> TakeRemoteProfile(const Invocation& invocation, double sec
                      {"seconds", seconds},
                      {"hz", hz},
                      {"native", invocation.Has("--native")},
+                     {"tasks", TasksOf(invocation)},
                      {"subprocesses", invocation.Has("--subprocesses")}};
   ASSIGN_OR_RETURN(const Json answer,
                    PostToDaemon(std::string(wire::kProfileRoute), request, Patience::kEndless));

@@ -191,19 +191,21 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command TopCommand() {
-  return {.name = "top",
-          .summary = "Show live which functions take the time",
-          .example = "probing -t 1234 top",
-          .target = TargetUse::kRequired,
-          .options = {{"-r,--rate", "HZ", "samples per second (100, at most 1000)"},
-                      {"--gil", "", "only threads that hold the GIL"},
-                      {"--idle", "", "also threads that wait"},
-                      {"--lines", "", "tell the lines of a function apart"},
-                      {"--native", "", "also native functions, and threads without Python"},
-                      {"--subprocesses", "", "its children, too; it needs no Python itself"},
-                      {"--once", "", "one table of one second; also what happens without a terminal"},
-                      {"-n,--number", "N", "that many tables, one after the other"}},
-          .run = Run};
+  return {
+      .name = "top",
+      .summary = "Show live which functions take the time",
+      .example = "probing -t 1234 top",
+      .target = TargetUse::kRequired,
+      .options = {{"-r,--rate", "HZ", "samples per second (100, at most 10000; with --subprocesses 1000)"},
+                  {"--gil", "", "only threads that hold the GIL"},
+                  {"--idle", "", "also threads that wait"},
+                  {"--lines", "", "tell the lines of a function apart"},
+                  {"--native", "", "also native functions, and threads without Python"},
+                  {"--async", "", "by asyncio task instead of event loop; with --idle tasks that wait, too"},
+                  {"--subprocesses", "", "its children, too; it needs no Python itself"},
+                  {"--once", "", "one table of one second; also what happens without a terminal"},
+                  {"-n,--number", "N", "that many tables, one after the other"}},
+      .run = Run};
 }
 
 }  // namespace probing::cli

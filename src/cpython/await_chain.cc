@@ -49,7 +49,10 @@ Result<AwaitChain> AwaitChainReader::Read(RemoteAddress coroutine) const {
       continue;
     }
     ASSIGN_OR_RETURN(const Suspension suspension, ReadSuspension(at, kind));
-    if (suspension.state == State::kExecuting) chain.is_running = true;
+    if (suspension.state == State::kExecuting) {
+      chain.is_running = true;
+      if (chain.frames.empty() && suspension.frame.code) chain.frames.push_back(suspension.frame);
+    }
     if (suspension.state >= State::kExecuting) break;
     chain.frames.push_back(suspension.frame);
     if (!suspension.awaits) break;
@@ -80,7 +83,11 @@ Result<AwaitChainReader::Suspension> AwaitChainReader::ReadSuspension(RemoteAddr
   if (is_inside) {
     const std::uint32_t at = minor_ == kFirstWithFrameInside ? kFrameState311 : kFrameState;
     ASSIGN_OR_RETURN(state, memory_->ReadValue((value + at).As<std::int8_t>()));
-    if (state == kExecuting) suspension.state = State::kExecuting;
+    if (state == kExecuting) {
+      suspension.state = State::kExecuting;
+      const auto running = stacks_->ReadWaiting({frame});
+      if (running.ok()) suspension.frame = running->front();
+    }
     if (state >= kExecuting) return suspension;
   } else {
     ASSIGN_OR_RETURN(frame, memory_->ReadValue(value.As<RemoteAddress>()));

@@ -13,7 +13,7 @@
 namespace probing::cpython {
 
 struct AwaitChain {
-  std::vector<RawFrame> frames;  // outermost first
+  std::vector<RawFrame> frames;  // outermost first; of one that runs its own alone, if that could be read
   bool is_running = false;
 };
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "cpython/greenlets.h"
-#include "cpython/tasks.h"
 #include "cpython/thread_names.h"
 #include "process/status.h"
 
@@ -21,6 +21,7 @@ constexpr int kSharedAttempts = 30;
 // Readings after a change in which names are looked for, as long as some are missing.
 constexpr int kLooksForNames = 3;
 constexpr std::size_t kManyThreads = 3;
+constexpr std::int64_t kTasksKnownNs = 1'000'000'000;
 
 std::string KernelName(pid_t pid, pid_t tid) {
   if (pid == 0 || tid == 0) return "";
@@ -63,7 +64,7 @@ Interpreter::Interpreter(std::unique_ptr<const process::Memory> memory, Location
       main_tid_(pid),
       memory_(std::move(memory)),
       location_(std::move(location)),
-      stacks_(*memory_, location_) {}
+      stacks_(std::make_unique<StackReader>(*memory_, location_)) {}
 
 void Interpreter::SetThreadsOfDead(pid_t main_tid, const std::vector<pid_t>& tids) {
   numbers_of_dead_.clear();
@@ -104,7 +105,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   snapshot.version = location_.version;
   snapshot.free_threaded = location_.offsets.free_threaded;
   snapshot.interpreter_count = last_states_.size();
-  if (options.locals) stacks_.BeginLocals(options.depth_of_values);
+  if (options.locals) stacks_->BeginLocals(options.depth_of_values);
   std::size_t index = 0;
   for (const InterpreterState& interpreter : last_states_) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
@@ -129,7 +130,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
                       : options.steady ? ReadSteadily(identity, thread, options)
                                        : ReadStack(identity, options);
         if (options.locals) {
-          stacks_.AddLocals(state.address, options.max_depth, options.attempts, stack);
+          stacks_->AddLocals(state.address, options.max_depth, options.attempts, stack);
         }
         thread.frames = std::move(stack.frames);
         thread.loops = std::move(stack.loops);
@@ -145,7 +146,7 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), [&](const Thread& a, const Thread& b) {
     return std::pair(a.tid != main_tid_, a.tid) < std::pair(b.tid != main_tid_, b.tid);
   });
-  if (options.tasks) AddTasks(snapshot);
+  if (options.tasks && (!options.want_tasks || options.want_tasks(snapshot.threads))) AddTasks(snapshot);
   if (options.greenlets_ms > 0) AddGreenlets(snapshot, options.greenlets_ms);
   return snapshot;
 }
@@ -155,7 +156,7 @@ Result<process::Maps> Interpreter::ReadMaps() const {
 }
 
 void Interpreter::AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms) {
-  GreenletReader reader(*memory_, location_, stacks_);
+  GreenletReader reader(*memory_, location_, *stacks_);
   std::optional<process::Maps> maps;  // read only where there are greenlets
   snapshot.greenlet_count = 0;
   for (const InterpreterState& interpreter : last_states_) {
@@ -186,16 +187,26 @@ void Interpreter::AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms) {
   if (!snapshot.greenlets_unknown.empty()) snapshot.greenlet_count.reset();
 }
 
+// What is known about tasks holds for a moment: asyncio may be imported later, and another thread may run an
+// event loop that has the address of an old one.
+Result<TaskReader*> Interpreter::Tasks() {
+  const std::int64_t now_ns = MonotonicNs();
+  if (tasks_ != nullptr && now_ns - tasks_since_ns_ < kTasksKnownNs) return tasks_.get();
+  ASSIGN_OR_RETURN(const process::Maps maps, ReadMaps());
+  tasks_ = std::make_unique<TaskReader>(*memory_, location_, maps, *stacks_);
+  tasks_since_ns_ = now_ns;
+  return tasks_.get();
+}
+
 void Interpreter::AddTasks(Snapshot& snapshot) {
-  const Result<process::Maps> maps = ReadMaps();
-  if (!maps.ok()) {
-    snapshot.tasks_unknown = maps.error().message;
+  const Result<TaskReader*> reader = Tasks();
+  if (!reader.ok()) {
+    snapshot.tasks_unknown = reader.error().message;
     return;
   }
   snapshot.task_count = 0;
-  TaskReader reader(*memory_, location_, *maps, stacks_);
   for (const InterpreterState& interpreter : last_states_) {
-    TaskReader::Found found = reader.Read(interpreter);
+    TaskReader::Found found = (*reader)->Read(interpreter);
     if (!found.unknown.empty()) snapshot.tasks_unknown = found.unknown;
     *snapshot.task_count += found.count;
     for (TaskReader::FoundTask& one : found.tasks) {
@@ -219,20 +230,20 @@ std::vector<Stack> Interpreter::ReadWaiting(const InterpreterState& interpreter,
   if (!is_simple || interpreter.threads.size() < kManyThreads) return {};
   std::vector<RemoteAddress> threads;
   for (const ThreadState& state : interpreter.threads) threads.push_back(state.address);
-  return stacks_.ReadMany(threads, {.max_depth = options.max_depth, .must_stand_still = options.share_cpu});
+  return stacks_->ReadMany(threads, {.max_depth = options.max_depth, .must_stand_still = options.share_cpu});
 }
 
 Stack Interpreter::ReadStack(const Identity& identity, const ReadOptions& options) {
   const RemoteAddress thread = identity.state.address;
   const StackOptions patient{.max_depth = options.max_depth, .attempts = options.attempts};
-  if (!options.share_cpu || pid_ == 0 || identity.tid == 0) return stacks_.Read(thread, patient);
-  Stack stack = stacks_.Read(
+  if (!options.share_cpu || pid_ == 0 || identity.tid == 0) return stacks_->Read(thread, patient);
+  Stack stack = stacks_->Read(
       thread, {.max_depth = options.max_depth, .attempts = kStillAttempts, .must_stand_still = true});
   if (!stack.torn) return stack;
   process::SharedCpu cpu(pid_, identity.tid);
-  stack = stacks_.Read(thread, {.max_depth = options.max_depth, .attempts = kSharedAttempts, .cpu = &cpu});
+  stack = stacks_->Read(thread, {.max_depth = options.max_depth, .attempts = kSharedAttempts, .cpu = &cpu});
   if (!stack.torn || cpu.CanEver()) return stack;
-  return stacks_.Read(thread, patient);
+  return stacks_->Read(thread, patient);
 }
 
 Stack Interpreter::ReadSteadily(const Identity& identity, const Thread& thread, const ReadOptions& options) {
@@ -240,7 +251,7 @@ Stack Interpreter::ReadSteadily(const Identity& identity, const Thread& thread, 
   Stack stack;
   stack.torn = true;
   options.steady(thread, [&] {
-    stack = stacks_.Read(identity.state.address, once);
+    stack = stacks_->Read(identity.state.address, once);
     if (stack.torn) return Reading::kTorn;
     return stack.doubtful ? Reading::kDoubtful : Reading::kRight;
   });
@@ -282,7 +293,7 @@ Result<void> Interpreter::UpdateThreads() {
     const bool is_same = same != nullptr && (ids.empty() || ids[i] == same->tid);
     identities.push_back(is_same ? *same : Identity{states[i], ids[i], std::nullopt, ""});
   }
-  stacks_.Keep(alive);
+  stacks_->Keep(alive);
   identities_ = std::move(identities);
   last_states_ = std::move(interpreters);
   looks_for_names_left_ = kLooksForNames;

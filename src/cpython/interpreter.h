@@ -20,6 +20,7 @@
 #include "cpython/snapshot.h"
 #include "cpython/stack_reader.h"
 #include "cpython/states.h"
+#include "cpython/tasks.h"
 #include "cpython/thread_ids.h"
 
 namespace probing::cpython {
@@ -42,6 +43,9 @@ struct ReadOptions {
   bool share_cpu = false;
   bool kernel_names = true;  // false: Thread::name stays empty, which saves a file of /proc per thread
   bool tasks = false;        // also the tasks of asyncio
+  // Asked once all threads were read; false: `tasks` are left out this time. For those who read again and
+  // again.
+  std::function<bool(const std::vector<Thread>& threads)> want_tasks;
   // Also suspended greenlets: if there may be any, all objects are looked at, for so long at most. 0: no.
   std::int64_t greenlets_ms = 0;
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
@@ -73,6 +77,12 @@ class Interpreter {
 
   Result<Snapshot> Read(const ReadOptions& options);
 
+  // The function of the coroutine of a task that ran when it was read; "" when nobody knows. A task that
+  // waits has it in its frames.
+  std::string RunningFunction(const Task& task) const {
+    return tasks_ == nullptr ? "" : tasks_->RunningFunction(task.id);
+  }
+
   // What ReadOptions::greenlets_ms does, afterwards: the process need not be held meanwhile.
   void AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms);
 
@@ -99,6 +109,7 @@ class Interpreter {
   Result<void> UpdateThreads();
 
   Result<process::Maps> ReadMaps() const;
+  Result<TaskReader*> Tasks();
   void AddTasks(Snapshot& snapshot);
 
   // A thread has a state before it has a name in Python, and some never get one.
@@ -110,7 +121,9 @@ class Interpreter {
   Location location_;
   process::Maps maps_of_dead_;  // without /proc
   ThreadNumbers numbers_of_dead_;
-  StackReader stacks_;
+  std::unique_ptr<StackReader> stacks_;  // in one place, since others point to it
+  std::unique_ptr<TaskReader> tasks_;
+  std::int64_t tasks_since_ns_ = 0;
   std::vector<InterpreterState> last_states_;
   std::vector<Identity> identities_;  // of all threads in last_states_, in their order
   int looks_for_names_left_ = 0;

@@ -39,6 +39,7 @@ TaskReader::TaskReader(const Memory& memory, const Location& location, const pro
 
 TaskReader::Found TaskReader::Read(const InterpreterState& interpreter) {
   Found found;
+  running_.clear();
   Result<std::vector<RemoteAddress>> tasks = Moved();
   for (int i = 0; i < kAttempts && !tasks.ok(); ++i) tasks = list_.Find(interpreter);
   if (!tasks.ok()) {
@@ -76,6 +77,8 @@ Result<TaskReader::FoundTask> TaskReader::ReadTask(RemoteAddress address,
   ASSIGN_OR_RETURN(const AwaitChain chain, chains_.Read(before.coroutine));
   if (chain.is_running) {
     found.task.state = Task::State::kRunning;
+    const auto own = stacks_->DescribeWaiting(chain.frames);
+    if (own.ok() && !own->empty()) running_[found.task.id] = own->front().function;
   } else {
     found.task.state = before.waiter ? Task::State::kWaiting : Task::State::kReady;
     ASSIGN_OR_RETURN(found.task.frames, stacks_->DescribeWaiting(chain.frames));

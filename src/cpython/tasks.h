@@ -35,6 +35,12 @@ class TaskReader {
   // Nothing when this Python has not imported asyncio.
   Found Read(const InterpreterState& interpreter);
 
+  // The function of the coroutine of a task that ran in the last reading; "" when nobody knows.
+  std::string RunningFunction(std::uint64_t task) const {
+    const auto found = running_.find(task);
+    return found == running_.end() ? "" : found->second;
+  }
+
  private:
   // kNotFound: it is done, or no task.
   Result<FoundTask> ReadTask(process::RemoteAddress task, const InterpreterState& interpreter);
@@ -52,6 +58,7 @@ class TaskReader {
   AwaitChainReader chains_;
   AwaitedByReader awaited_by_;
   std::unordered_map<std::uint64_t, std::uint64_t> thread_of_;  // by the address of the loop
+  std::unordered_map<std::uint64_t, std::string> running_;      // functions, by Task::id
 };
 
 }  // namespace probing::cpython

@@ -1,10 +1,9 @@
 // Stacks over HTTP: backtrace as the command line prints it, flame graphs and profiles as files.
-#include <array>
-
 #include "backtrace/backtrace.h"
 #include "base/text.h"
 #include "daemon/api.h"
 #include "flame/formats.h"
+#include "process/source_file.h"
 #include "process/status.h"
 #include "wire/contract.h"
 
@@ -35,6 +34,7 @@ Result<backtrace::Options> OptionsOf(const Request& request) {
   options.locals = IsOn(request, "locals");
   options.task_tree = IsOn(request, "task_tree");
   options.greenlets = IsOn(request, "greenlets");
+  options.own_frames = IsOn(request, "full");
   options.wait_channels = Field(request, "format", "json") != "text";
   if (const std::string text = Field(request, "tid", ""); !text.empty()) {
     pid_t tid = 0;
@@ -58,20 +58,6 @@ Result<backtrace::Options> OptionsOf(const Request& request) {
   return options;
 }
 
-struct FileFormat {
-  std::string_view name;
-  const char* type;
-  std::string (*write)(const flame::Profile&, const flame::View&);
-};
-constexpr std::array kFormats{
-    FileFormat{"svg", "image/svg+xml", flame::ToSvg},
-    FileFormat{"html", "text/html; charset=utf-8", flame::ToHtml},
-    FileFormat{"speedscope", "application/json", flame::ToSpeedscope},
-    FileFormat{"collapsed", "text/plain; charset=utf-8", flame::ToCollapsed},
-    FileFormat{"pprof", "application/octet-stream", flame::ToPprof},
-    FileFormat{"chrome", "application/json", flame::ToChromeTrace},
-};
-
 std::string Text(const Json& body, const char* name, const char* otherwise) {
   const auto found = body.find(name);
   return found != body.end() && found->is_string() ? found->get<std::string>() : otherwise;
@@ -93,6 +79,10 @@ Result<flame::View> ViewOf(const Json& body, pid_t pid) {
   view.by_thread = Flag(body, "threads");
   view.by_line = Flag(body, "lines");
   view.by_process = Flag(body, "subprocesses");
+  view.source_of = [pid](const std::string& file) {
+    auto text = process::ReadSourceFile(pid, file);
+    return text.ok() ? std::move(*text) : std::string();
+  };
   view.title = process::CommandLine(pid).substr(0, 80) + " (pid " + std::to_string(pid) + ")";
   return view;
 }
@@ -103,15 +93,11 @@ asio::awaitable<Result<Content>> PostFlamegraph(Daemon& daemon, const Request& r
   const Result<flame::View> view = ViewOf(request.body, *pid);
   if (!view.ok()) co_return view.error();
   const std::string name = Text(request.body, "format", "svg");
-  const FileFormat* format = nullptr;
-  for (const FileFormat& each : kFormats) {
-    if (each.name == name) format = &each;
-  }
+  const flame::Format* format = flame::FindFormat(name);
   if (format == nullptr) {
-    co_return Error{Code::kUsage, "there is no format " + name,
-                    "it is one of svg, html, speedscope, collapsed, pprof, chrome"};
+    co_return Error{Code::kUsage, "there is no format " + name, "it is one of " + flame::FormatNames()};
   }
-  Content content{format->type, "", 200, {}};
+  Content content{format->media_type, "", 200, {}};
   const Result<void> recorded = co_await daemon.sampling.RecordThen(
       *pid, request.body,
       [&](const observe::Recorder& recorder) { content.body = format->write(recorder.profile(), *view); });

@@ -59,6 +59,7 @@ Json LossesToJson(const flame::Losses& losses) {
   return {{"torn", losses.torn},
           {"unmerged", losses.unmerged},
           {"dropped", losses.dropped},
+          {"spared", losses.spared},
           {"missed", losses.missed}};
 }
 

@@ -45,6 +45,15 @@ Result<double> NumberIn(const Json& request, const char* name, double otherwise,
       ""};
 }
 
+Result<observe::SamplerOptions::Tasks> TasksIn(const Json& request) {
+  using Tasks = observe::SamplerOptions::Tasks;
+  const Json tasks = request.value("tasks", Json("none"));
+  if (tasks == "none") return Tasks::kNone;
+  if (tasks == "running") return Tasks::kRunning;
+  if (tasks == "all") return Tasks::kAll;
+  return Error{Code::kUsage, "tasks is none, running or all", ""};
+}
+
 std::string RateText(double seconds) {
   const Result<const wire::Setting*> setting = wire::FindSetting(kSampleRate);
   const Result<std::string> text = setting.ok() ? wire::CanonicalValue(**setting, std::to_string(seconds))
@@ -139,12 +148,16 @@ asio::awaitable<Result<void>> Sampling::RecordThen(pid_t pid, const Json& reques
   SamplerThread::Options options;
   const Result<double> seconds = NumberIn(request, "seconds", 10, kMaxSeconds);
   if (!seconds.ok()) co_return seconds.error();
-  const Result<double> hz = NumberIn(request, "hz", 100, observe::kMaxHz);
+  const bool children = request.value("subprocesses", Json(false)) == true;
+  const Result<double> hz = NumberIn(request, "hz", 100, children ? observe::kMaxHz : observe::kMaxHzOfOne);
   if (!hz.ok()) co_return hz.error();
   options.seconds = *seconds;
   options.recorder.hz = *hz;
-  options.recorder.follow_children = request.value("subprocesses", Json(false)) == true;
+  options.recorder.follow_children = children;
   options.recorder.sampler = SamplerOptionsOf(request.value("native", Json(false)) == true);
+  const Result<observe::SamplerOptions::Tasks> tasks = TasksIn(request);
+  if (!tasks.ok()) co_return tasks.error();
+  options.recorder.sampler.tasks = *tasks;
   const Json reason = request.value("reason", Json(""));
   if (reason.is_string()) options.recorder.reason = reason.get<std::string>().substr(0, kMaxReasonBytes);
   options.recorder.limits = kRecordingLimits;

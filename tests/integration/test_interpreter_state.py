@@ -71,5 +71,15 @@ def test_native_frames_are_merged_with_those_of_all_interpreters(probing: harnes
     assert "[interpreter 1]" in text and "[interpreter 0]" in text
 
 
+def test_a_profile_has_one_stack_of_all_interpreters_of_a_thread(probing: harness.Cli, nested: int) -> None:
+    options = ("record", "-d", 0.3, "--idle", "-f", "collapsed", "-o", "-")
+    text = probing("-t", nested, *options).expect(0).stdout
+    [stack] = text.splitlines()  # once: it is one thread
+    names = [name.partition(" (")[0] for name in stack.rpartition(" ")[0].split(";")]
+    assert names == ["<module>", "enter", "interpreter 1", "<module>", "inside"]
+    text = probing("-t", nested, *options, "--native").expect(0).stdout
+    assert all(";interpreter 1;" in line for line in text.splitlines() if ";inside (" in line), text
+
+
 def test_one_interpreter_is_not_mentioned(probing: harness.Cli, busy: harness.Target) -> None:
     assert "interpreter" not in probing("bt", "-t", busy.pid).expect(0).stdout

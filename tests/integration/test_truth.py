@@ -85,3 +85,34 @@ def test_shares_are_true(probing: Cli, target: StartTarget, version: str, kind: 
     by_chance = Z * math.sqrt(truth * (1 - truth) / samples)
     assert abs(seen - truth) <= by_chance + EDGE, f"{seen:.3f} is not {truth:.3f} ({samples:.0f} looks)"
     started.expect_unharmed()
+
+
+@pytest.mark.parametrize("kind", ["calls", "paced 100"])
+def test_shares_are_true_at_ten_thousand_samples_a_second(
+    probing: Cli, target: StartTarget, kind: str
+) -> None:
+    """Stacks that cannot be read without holding the thread are sampled less often, and nothing else is."""
+    started = target("truth", *kind.split())
+    seen, truth, samples = sampled_and_true_share(probing, started, 10_000)
+    by_chance = Z * math.sqrt(truth * (1 - truth) / samples)
+    assert abs(seen - truth) <= by_chance + EDGE, f"{seen:.3f} is not {truth:.3f} ({samples:.0f} looks)"
+    started.expect_unharmed()
+
+
+def test_a_target_is_not_held_all_the_time_at_ten_thousand_samples_a_second(
+    probing: Cli, target: StartTarget
+) -> None:
+    """A hold is at least 20 us, and all of them are 5 % of a second at most: so many samples are taken, and
+    those of the moments in between that need no hold."""
+    options = ("record", "-d", 1, "-r", 10_000, "-f", "collapsed", "-o", "-")
+    answer = probing("-t", target("calls").pid, *options).expect(0)
+    left_out = noted(r"(\d+) of \d+ samples were left out so that the target is held for 5 %", answer)
+    late = noted(r"(\d+) of \d+ samples came late", answer)
+    assert 10_000 - left_out - late < 0.05 / 20e-6 + 1000, answer.stderr
+    assert noted(r"(\d+) samples are left out", answer) == 0
+
+
+def test_a_rate_that_is_too_high_is_refused(probing: Cli, target: StartTarget) -> None:
+    pid = target("shares").pid
+    assert "at most 10000" in probing("-t", pid, "record", "-r", 10_001).expect(2).stderr
+    assert "at most 1000 with" in probing("-t", pid, "record", "-r", 1001, "--subprocesses").expect(2).stderr

@@ -1,5 +1,6 @@
 #include "observe/stacks/mixed_sampler.h"
 
+#include "observe/stacks/frame_list.h"
 #include "process/status.h"
 #include "unwind/demangle.h"
 
@@ -24,16 +25,15 @@ Result<MixedSampler::Reading> MixedSampler::Read(pid_t tid, cpython::Interpreter
   reading.merged = mixed.stack.merged;
   reading.torn = mixed.python.torn;
   reading.held_ns = mixed.native.held_ns;
-  reading.frames.reserve(mixed.stack.frames.size());
+  FrameList frames(mixed.python.interpreter_id);
   for (const unwind::MixedFrame& frame : mixed.stack.frames) {
     if (frame.kind == unwind::MixedFrame::Kind::kNative) {
-      reading.frames.push_back(FrameOf(mixed.native.frames[frame.index].function));
-      continue;
+      frames.AddNative(FrameOf(mixed.native.frames[frame.index].function));
+    } else {
+      frames.Add(mixed.python.frames[frame.index]);
     }
-    cpython::Frame& python = mixed.python.frames[frame.index];
-    reading.frames.push_back({flame::FrameKind::kPython, std::move(python.function), std::move(python.file),
-                              python.line, python.first_line});
   }
+  reading.frames = frames.Take();
   return reading;
 }
 

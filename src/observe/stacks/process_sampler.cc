@@ -3,10 +3,13 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "observe/stacks/frame_list.h"
+#include "observe/stacks/task_frames.h"
 #include "process/held_thread.h"
 #include "process/status.h"
 #include "process/thread_status.h"
 #include "process/urgent.h"
+#include "unwind/join_interpreters.h"
 
 namespace probing::observe {
 namespace {
@@ -18,6 +21,7 @@ constexpr int kHeldSamples = 100;
 // A thread may be stopped between two states of the interpreter; it goes on a little and is held again.
 constexpr int kHolds = 5;
 constexpr std::int64_t kBetweenHoldsUs = 30;
+constexpr std::int64_t kStopNs = 20'000;  // to stop and to go on, of the thread's time
 constexpr std::int64_t kHoldMs =
     100;  // for the stop to come: a thread that waits for a CPU must run for that
 
@@ -25,21 +29,40 @@ constexpr int kQuietLooks = 32;                // after so many a thread is look
 constexpr std::int64_t kQuietNs = 50'000'000;  // ...but at least this often
 constexpr std::int64_t kMaxQuietPeriods = 16;
 
-std::vector<flame::Frame> ToFrames(std::vector<cpython::Frame>& frames) {
-  std::vector<flame::Frame> converted;
-  converted.reserve(frames.size());
-  for (cpython::Frame& frame : frames) {
-    converted.push_back({flame::FrameKind::kPython, std::move(frame.function), std::move(frame.file),
-                         frame.line, frame.first_line});
+// A thread has a state in each interpreter that it entered, and is one thread all the same.
+std::vector<cpython::Thread> OnePerThread(std::vector<cpython::Thread> states) {
+  std::vector<cpython::Thread> threads;
+  for (std::size_t i = 0; i < states.size();) {
+    std::size_t end = i + 1;
+    while (end < states.size() && states[end].tid == states[i].tid && states[i].tid != 0) ++end;
+    std::vector<cpython::Thread> same;
+    bool skipped = false;
+    bool has_gil = false;
+    for (std::size_t k = i; k < end; ++k) {
+      skipped |= states[k].skipped;
+      has_gil |= states[k].has_gil;
+      // Where a state has no frames the thread is not at the moment; one of them stands for the thread.
+      const bool is_inside = !states[k].frames.empty() || states[k].torn;
+      if (is_inside || (same.empty() && k + 1 == end)) same.push_back(std::move(states[k]));
+    }
+    threads.push_back(same.size() == 1 ? std::move(same.front()) : unwind::JoinInterpreters(std::move(same)));
+    threads.back().has_gil = has_gil;
+    threads.back().skipped = skipped;
+    i = end;
   }
-  return converted;
+  return threads;
 }
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(pid_t pid, std::string name, std::optional<cpython::Interpreter> interpreter,
+ProcessSampler::ProcessSampler(pid_t pid, std::string name, SamplerOptions::Tasks tasks,
+                               std::optional<cpython::Interpreter> interpreter,
                                std::optional<MixedSampler> mixed)
-    : pid_(pid), name_(std::move(name)), interpreter_(std::move(interpreter)), mixed_(std::move(mixed)) {}
+    : pid_(pid),
+      name_(std::move(name)),
+      task_mode_(tasks),
+      interpreter_(std::move(interpreter)),
+      mixed_(std::move(mixed)) {}
 
 Result<ProcessSampler> ProcessSampler::Attach(pid_t pid, const SamplerOptions& options) {
   const bool native = options.native_symbols != nullptr;
@@ -51,13 +74,14 @@ Result<ProcessSampler> ProcessSampler::Attach(pid_t pid, const SamplerOptions& o
     ASSIGN_OR_RETURN(auto attached, MixedSampler::Attach(pid, options.native_symbols));
     mixed = std::move(attached);
   }
-  return ProcessSampler(pid, process::ShortCommandLine(pid).substr(0, kMaxNameBytes),
+  return ProcessSampler(pid, process::ShortCommandLine(pid).substr(0, kMaxNameBytes), options.tasks,
                         interpreter.ok() ? std::optional(std::move(*interpreter)) : std::nullopt,
                         std::move(mixed));
 }
 
 Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
   period_ns_ = profile.period_ns();
+  held_ns_ = 0;
   now_ns_ = tick.start_ns + tick.count * period_ns_;
   // Threads that come are noticed at once, those that end now and then, or when the kernel says so.
   const bool check_all = now_ns_ >= next_check_ns_;
@@ -68,8 +92,10 @@ Result<void> ProcessSampler::Sample(const Tick& tick, flame::Profile& profile) {
     ASSIGN_OR_RETURN(auto threads, ReadPython(check_all, [this](const cpython::Thread& thread) {
                        return MayRepeat(thread);
                      }));
-    for (cpython::Thread& thread : threads) Store(thread, ToFrames(thread.frames), tick, profile);
+    for (cpython::Thread& thread : OnePerThread(std::move(threads)))
+      Store(thread, ByTask(thread, FramesOf(thread)), tick, profile);
   }
+  if (task_mode_ == SamplerOptions::Tasks::kAll) StoreWaitingTasks(tick, profile);
   ForgetUnseen(profile);
   return {};
 }
@@ -82,8 +108,16 @@ Result<std::vector<cpython::Thread>> ProcessSampler::ReadPython(
     ReadSteadily(thread, read);
   };
   options.changes = check_all ? cpython::Changes::kAll : cpython::Changes::kNew;
+  options.tasks = task_mode_ != SamplerOptions::Tasks::kNone;
+  options.want_tasks = [this](const std::vector<cpython::Thread>& threads) {
+    // No task has gone on since the last sample when no thread has.
+    return task_mode_ == SamplerOptions::Tasks::kAll || mixed_ ||
+           std::any_of(threads.begin(), threads.end(),
+                       [](const cpython::Thread& thread) { return !thread.skipped; });
+  };
   options.skip = std::move(skip);
   ASSIGN_OR_RETURN(cpython::Snapshot snapshot, interpreter_->Read(options));
+  tasks_ = std::move(snapshot.tasks);
   return std::move(snapshot.threads);
 }
 
@@ -102,8 +136,11 @@ void ProcessSampler::ReadSteadily(const cpython::Thread& thread, const cpython::
   for (int i = 0; i < kHolds; ++i) {
     if (i > 0) SleepUs(kBetweenHoldsUs);
     const auto held = process::HeldThread::Hold(thread.tid, Deadline::AfterMs(kHoldMs));
+    const std::int64_t since_ns = MonotonicNs();
+    const Reading reading = read();
+    if (held.ok()) held_ns_ = std::max(held_ns_, MonotonicNs() - since_ns + kStopNs);
     // Doubtful and standing still: believed when several moments say so.
-    if (const Reading reading = read(); reading == Reading::kRight || !held.ok()) return;
+    if (reading == Reading::kRight || !held.ok()) return;
   }
 }
 
@@ -144,6 +181,7 @@ void ProcessSampler::ReadMixed(cpython::Thread thread, bool is_python, const Tic
   std::vector<flame::Frame> frames;
   if (!thread.skipped) {
     auto reading = mixed_->Read(thread.tid, is_python ? &*interpreter_ : nullptr);
+    if (reading.ok()) held_ns_ = std::max(held_ns_, reading->held_ns);
     if (!reading.ok() && reading.error().code == Code::kNotFound) {
       watched.due = false;
       next_check_ns_ = 0;
@@ -157,7 +195,37 @@ void ProcessSampler::ReadMixed(cpython::Thread thread, bool is_python, const Tic
       frames = std::move(reading->frames);
     }
   }
-  Store(thread, frames, tick, profile);
+  Store(thread, ByTask(thread, std::move(frames)), tick, profile);
+}
+
+std::vector<flame::Frame> ProcessSampler::ByTask(const cpython::Thread& thread,
+                                                 std::vector<flame::Frame> frames) const {
+  if (task_mode_ == SamplerOptions::Tasks::kNone || thread.skipped || thread.torn) return frames;
+  const auto runs = std::find_if(tasks_.begin(), tasks_.end(), [&](const cpython::Task& task) {
+    return task.tid == thread.tid && task.state == cpython::Task::State::kRunning;
+  });
+  RunningTask running{thread.tid, nullptr, ""};
+  if (runs != tasks_.end()) running = {thread.tid, &*runs, interpreter_->RunningFunction(*runs)};
+  return FramesByTask(std::move(frames), running, tasks_);
+}
+
+// Each is a thread of its own in the profile: there is nothing else that they could be in one after the
+// other.
+void ProcessSampler::StoreWaitingTasks(const Tick& tick, flame::Profile& profile) {
+  for (auto& [id, shown] : shown_tasks_) shown.seen = false;
+  for (const cpython::Task& task : tasks_) {
+    auto& shown = shown_tasks_[task.id];
+    shown.seen = true;
+    if (task.state == cpython::Task::State::kRunning) continue;
+    const std::string name = "task " + (task.name.empty() ? "?" : task.name);
+    if (!shown.thread) shown.thread = profile.AddThread({pid_, task.tid, name, name_});
+    profile.AddSample({tick.start_ns, tick.count, *shown.thread, 0, false, false},
+                      FramesOfWaiting(task, tasks_));
+  }
+  std::erase_if(shown_tasks_, [&](const auto& entry) {
+    if (!entry.second.seen && entry.second.thread) profile.EndThread(*entry.second.thread);
+    return !entry.second.seen;
+  });
 }
 
 bool ProcessSampler::IsDue(const Watched& watched, bool has_gil) const {
@@ -170,7 +238,14 @@ bool ProcessSampler::IsDue(const Watched& watched, bool has_gil) const {
 bool ProcessSampler::MayRepeat(const cpython::Thread& thread) {
   const pid_t tid = thread.tid;
   Watched& watched = threads_[tid];
-  watched.due = IsDue(watched, thread.has_gil);
+  // The second state of a thread: the thread has not run less than for the first.
+  if (tid != 0 && watched.asked_at_ns == now_ns_) return watched.may_repeat;
+  watched.asked_at_ns = now_ns_;
+  return watched.may_repeat = MayRepeatNow(tid, thread.has_gil, watched);
+}
+
+bool ProcessSampler::MayRepeatNow(pid_t tid, bool has_gil, Watched& watched) {
+  watched.due = IsDue(watched, has_gil);
   if (!watched.due) return true;
   if (!watched.clock && tid != 0) {
     auto clock = ThreadClock::Open(pid_, tid);
@@ -246,6 +321,10 @@ void ProcessSampler::Leave(flame::Profile& profile) {
     if (watched.id) profile.EndThread(*watched.id);
   }
   threads_.clear();
+  for (const auto& [id, shown] : shown_tasks_) {
+    if (shown.thread) profile.EndThread(*shown.thread);
+  }
+  shown_tasks_.clear();
 }
 
 }  // namespace probing::observe

@@ -38,6 +38,10 @@ struct Tick {
 struct SamplerOptions {
   // Where symbols are kept; null: no native frames.
   std::shared_ptr<unwind::SymbolStore> native_symbols;
+  // Threads that run an event loop are shown by the task that they run (task_frames.h); with kAll tasks that
+  // wait are shown, too. Reads all tasks for each sample in which a thread has run.
+  enum class Tasks : std::uint8_t { kNone, kRunning, kAll };
+  Tasks tasks = Tasks::kNone;
 };
 
 class ProcessSampler {
@@ -54,6 +58,8 @@ class ProcessSampler {
   void Leave(flame::Profile& profile);
 
   pid_t pid() const { return pid_; }
+  // For how long one thread was held for the last sample, at most.
+  std::int64_t held_ns() const { return held_ns_; }
 
  private:
   struct Watched {
@@ -63,21 +69,31 @@ class ProcessSampler {
     bool has_stack = false;             // the profile has a stack of it that was right when it was read
     bool seen = false;                  // in the current sample
     bool due = false;                   // looked at in the current sample
+    std::int64_t asked_at_ns = 0;       // the sample of the next one
+    bool may_repeat = false;            // MayRepeat()
     int quiet_looks = 0;                // in a row that found it asleep
     int held_samples_left = 0;          // before it is read without a stop again
     std::int64_t covered_until_ns = 0;  // what its samples stand for so far
   };
 
-  ProcessSampler(pid_t pid, std::string name, std::optional<cpython::Interpreter> interpreter,
-                 std::optional<MixedSampler> mixed);
+  struct ShownTask {
+    std::optional<flame::ThreadId> thread;  // in the profile
+    bool seen = false;                      // in the current sample
+  };
+
+  ProcessSampler(pid_t pid, std::string name, SamplerOptions::Tasks tasks,
+                 std::optional<cpython::Interpreter> interpreter, std::optional<MixedSampler> mixed);
 
   Result<std::vector<cpython::Thread>> ReadPython(bool check_all,
                                                   std::function<bool(const cpython::Thread&)> skip);
   void ReadSteadily(const cpython::Thread& thread, const cpython::ReadOptions::ReadOnce& read);
   Result<void> SampleMixed(bool check_all, const Tick& tick, flame::Profile& profile);
   void ReadMixed(cpython::Thread thread, bool is_python, const Tick& tick, flame::Profile& profile);
+  std::vector<flame::Frame> ByTask(const cpython::Thread& thread, std::vector<flame::Frame> frames) const;
+  void StoreWaitingTasks(const Tick& tick, flame::Profile& profile);
   bool IsDue(const Watched& watched, bool has_gil) const;
   bool MayRepeat(const cpython::Thread& thread);
+  bool MayRepeatNow(pid_t tid, bool has_gil, Watched& watched);
   std::int64_t StartOfSample(const Watched& watched, bool has_gil, const Tick& tick,
                              flame::Profile& profile) const;
   void Store(const cpython::Thread& thread, const std::vector<flame::Frame>& frames, const Tick& tick,
@@ -86,12 +102,16 @@ class ProcessSampler {
 
   pid_t pid_;
   std::string name_;
+  SamplerOptions::Tasks task_mode_;
   std::optional<cpython::Interpreter> interpreter_;
   std::optional<MixedSampler> mixed_;
+  std::vector<cpython::Task> tasks_;                          // of the current sample
+  std::unordered_map<std::uint64_t, ShownTask> shown_tasks_;  // by Task::id
   std::unordered_map<pid_t, Watched> threads_;
   std::int64_t next_check_ns_ = 0;  // whether threads have ended
   std::int64_t now_ns_ = 0;         // end of the current tick
   std::int64_t period_ns_ = 0;      // of the profile
+  std::int64_t held_ns_ = 0;        // in the current sample
 };
 
 }  // namespace probing::observe

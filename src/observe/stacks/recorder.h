@@ -23,9 +23,13 @@
 namespace probing::observe {
 
 inline constexpr double kMaxHz = 1000;
+// Of one process, for those who ask for it. Where threads have to be held for a sample, the rate is lower by
+// itself: the target loses kMostHeld of its time at most, and each sample stands for the periods left out.
+inline constexpr double kMaxHzOfOne = 10'000;
+inline constexpr double kMostHeld = 0.05;
 
 struct RecorderOptions {
-  double hz = 100;  // at most kMaxHz
+  double hz = 100;  // at most kMaxHz, or kMaxHzOfOne without children
   bool follow_children = false;
   SamplerOptions sampler;
   flame::Profile::Limits limits;
@@ -75,6 +79,7 @@ class Recorder {
   void SampleAll(const Tick& tick);
   void Begin();
   void DrawTick();
+  void SpareTarget();
   // Starts to sample children that came since the last look.
   void Follow(std::int64_t now_ns);
 
@@ -87,6 +92,7 @@ class Recorder {
   std::minstd_rand dice_;
   std::int64_t next_look_ns_ = 0;  // for children
   std::uint64_t samples_taken_ = 0;
+  std::int64_t spared_ = 0;  // periods before the next sample that it leaves out on purpose
   std::uint64_t periods_ = 0, squared_periods_ = 0;
   std::map<pid_t, Running> samplers_;
   std::map<pid_t, std::int64_t> strangers_;  // children without Python: first seen when
