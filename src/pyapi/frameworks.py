@@ -116,6 +116,7 @@ def hang_around(module, owner, name, records):
 def make_records():
     """Functions that use no global of ours: a thread may be in one of them when we leave."""
     number_is, begins, ended = torch_number_is, update_begins, update_ended
+    pass_is_on, pass_is_over = pass_begins, pass_ended
 
     def scaler_begins(scaler, optimizer, *args, **kwargs):
         begins()
@@ -124,11 +125,18 @@ def make_records():
         ended(optimizer, True)  # also when it has left out the step: an infinite gradient
 
     def engine_begins(engine, *args, **kwargs):
+        number_is(engine.global_steps)
         begins()
         return engine.global_steps
 
     def engine_ended(before, engine, *args, **kwargs):
         ended(engine, engine.global_steps != before)  # not of each micro-batch
+
+    def engine_goes_back(engine, *args, **kwargs):
+        pass_is_on()  # gradients are scaled and reduced there, too
+
+    def engine_went_back(note, engine, *args, **kwargs):
+        pass_is_over()
 
     def huggingface_step(handler, args, state, control, *more, **kwargs):
         number_is(state.global_step)
@@ -140,6 +148,7 @@ def make_records():
     return {
         ("torch.amp.grad_scaler", "GradScaler", "step"): (scaler_begins, scaler_ended),
         ("deepspeed.runtime.engine", "DeepSpeedEngine", "step"): (engine_begins, engine_ended),
+        ("deepspeed.runtime.engine", "DeepSpeedEngine", "backward"): (engine_goes_back, engine_went_back),
         ("transformers.trainer_callback", "CallbackHandler", "on_step_begin"): (huggingface_step, None),
         (LIGHTNING[0], None, "_call_callback_hooks"): (lightning_calls, None),
         (LIGHTNING[1], None, "_call_callback_hooks"): (lightning_calls, None),

@@ -177,6 +177,17 @@ PyObject* UpdateEnded(PyObject*, PyObject* const* arguments, std::ptrdiff_t coun
   return None();
 }
 
+// Around a framework's own function that makes the backward pass: what it does beside that is counted, too.
+PyObject* PassBegins(PyObject*, PyObject* const*, std::ptrdiff_t) {
+  if (!forked) TheTorchTracer().BackwardBegins(threads.Current());
+  return None();
+}
+
+PyObject* PassEnded(PyObject*, PyObject* const*, std::ptrdiff_t) {
+  if (!forked) TheTorchTracer().BackwardEnded(threads.Current(), /*raised=*/false);
+  return None();
+}
+
 // Instead of torch.autograd.backward, which it calls. Whoever keeps it keeps our code.
 PyObject* OnBackward(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
   auto* original = static_cast<PyObject*>(FunctionData(*python, self));
@@ -245,6 +256,8 @@ std::array methods{
     PyMethodDef{"optimizer_ended", reinterpret_cast<void*>(&OptimizerEnded), kMethFastcall, nullptr},
     PyMethodDef{"update_begins", reinterpret_cast<void*>(&UpdateBegins), kMethFastcall, nullptr},
     PyMethodDef{"update_ended", reinterpret_cast<void*>(&UpdateEnded), kMethFastcall, nullptr},
+    PyMethodDef{"pass_begins", reinterpret_cast<void*>(&PassBegins), kMethFastcall, nullptr},
+    PyMethodDef{"pass_ended", reinterpret_cast<void*>(&PassEnded), kMethFastcall, nullptr},
     PyMethodDef{"torch_number_is", reinterpret_cast<void*>(&NumberIs), kMethVarargs, nullptr},
     PyMethodDef{"torch_wrap_backward", reinterpret_cast<void*>(&TorchWrapBackward), kMethVarargs, nullptr},
 };

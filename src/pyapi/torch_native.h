@@ -9,6 +9,7 @@
 //   torch_wrap_backward(backward, any_function) -> what to put in its place, or None
 //   optimizer_begins(optimizer, …), optimizer_ended(optimizer, …)
 //   update_begins(), update_ended(optimizer, updated)   around what calls an optimizer, or leaves it out
+//   pass_begins(), pass_ended()            around what makes a backward pass and more
 //   torch_number_is(number)                the job's own number of the step that runs
 //   torch_looks_at_all() -> bool           each call of a module is looked at in this step
 //   torch_trace_next()                     the next step is traced in full

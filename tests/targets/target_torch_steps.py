@@ -79,14 +79,23 @@ def evaluate(model, batches):
     model.train()
 
 
-def steps(count, step, beside=None):
-    """Makes the steps, once they are traced; beside(number) is what the job does between them."""
+def wait_until_traced():
     report.ready()
     while not os.path.exists(sys.argv[2] + ".go"):
         time.sleep(0.01)
+
+
+def begin_anew(count):
+    """What was before is not counted: the first steps import half of torch."""
+    spent.update(dict.fromkeys(spent, 0.0), steps=count - WARM, since=time.time())
+
+
+def steps(count, step, beside=None):
+    """Makes the steps, once they are traced; beside(number) is what the job does between them."""
+    wait_until_traced()
     for number in range(count):
-        if number == WARM:  # the first ones import half of torch
-            spent.update(dict.fromkeys(spent, 0.0), steps=count - WARM, since=time.time())
+        if number == WARM:
+            begin_anew(count)
         if beside is not None:
             beside(number)
         with timed("step"):
@@ -456,12 +465,16 @@ def checkpointed(count):
     steps(count, step)
 
 
-if __name__ == "__main__":
+def run(kinds):
     kind, path = sys.argv[1:3]
-    globals()[kind](int(sys.argv[3]) if len(sys.argv) > 3 else 60)
+    kinds[kind](int(sys.argv[3]) if len(sys.argv) > 3 else 60)
     with open(path + ".new", "w") as file:
         json.dump(spent, file)
     os.rename(path + ".new", path)
     report["done"] = 1
     while True:
         time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    run(globals())
