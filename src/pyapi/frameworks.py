@@ -3,7 +3,7 @@
 import sys
 from _weakref import ref
 
-from .native import torch_number_is, update_begins, update_ended
+from .native import pass_begins, pass_ended, torch_number_is, update_begins, update_ended
 from .wraps import live, put_back, undo
 
 FRAMEWORKS = "frameworks"  # what put_back() is told
