@@ -4,8 +4,8 @@
     diagnose.py [--frameworks ddp,fsdp,…] [--troubles hang,nan,…] [--ways inject,start,torchrun] [--seeds 20]
                 [--healthy-kinds validation,…] [--machines 0]
 
-Jobs of DDP, FSDP2, Hugging Face's Trainer, Lightning, a pipeline of sends and receives and a DataLoader
-with workers, all ranks on this machine (tests/integration/framework_jobs.py,
+Jobs of DDP, FSDP2, tensor within data parallel (mesh), Hugging Face's Trainer, Lightning, a pipeline of sends
+and receives and a DataLoader with workers, all ranks on this machine (tests/integration/framework_jobs.py,
 tests/targets/target_framework.py). In each, every kind of trouble is provoked in a rank and at a step that
 the seed draws; the probe comes in the middle (`inject --job`), from the first instruction, or by `PROBING=1
 torchrun` (the first seed of each framework); ways take turns with the seeds. Then `diagnose` is asked again

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/thread.h"
 #include "pyapi/guarded_call.h"
 #include "pyapi/job_place.h"
+#include "pyapi/overhead.h"
 #include "pyapi/recorder.h"
 #include "table/flight_rows.h"
 
@@ -79,6 +81,13 @@ std::string TakeDump(Dump dump, void* library) {
   std::string copy(call.result.data, std::min(call.result.size, kMaxDumpBytes));
   if (call.result.data != call.result.local) reinterpret_cast<Delete>(found)(call.result.data);
   return copy;
+}
+
+// Of the calling thread, since it began.
+std::int64_t CpuNsOfThread() {
+  timespec spent{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+  return spent.tv_sec * 1'000'000'000LL + spent.tv_nsec;
 }
 
 // ── what was written already ──
@@ -222,6 +231,7 @@ void* FlightReader::Run(void* self) {
     if (starts.ok() && ends.ok() && groups.ok())
       Writer(*recording, {**starts, **ends, **groups}).Write(TheProgress()[i]);
   }
+  Overhead::Add(Part::kCollectives, CpuNsOfThread());
   reader->done_.store(true);
   const std::uint64_t one = 1;
   (void)!write(reader->wake_fd_, &one, sizeof(one));

@@ -17,7 +17,7 @@ struct Counters {
 std::array<Counters, kParts> counters;
 
 constexpr std::array<std::string_view, kParts> kNames{"evaluations", "live", "hooks", "memory",
-                                                      "gc",          "rows", "torch"};
+                                                      "gc",          "rows", "torch", "collectives"};
 
 Counters& CountersOf(Part part) { return counters[static_cast<std::size_t>(part)]; }
 

@@ -20,8 +20,9 @@ enum class Part : std::uint8_t {
   kGc,           // inside of the job's garbage collections
   kRows,         // rows that the job's own code appends
   kTorch,        // tracing of PyTorch, step by step (python.torch_steps.overhead)
+  kCollectives,  // reading torch's Flight Recorder when it is asked for: CPU time of a thread of ours, no GIL
 };
-inline constexpr std::size_t kParts = 7;
+inline constexpr std::size_t kParts = 8;
 
 struct Cost {
   std::int64_t calls = 0;

@@ -69,7 +69,7 @@ HEALTHY = tuple(
     ]
 )
 ONLY_DDP = ("compile", "prefetch", "uneven")  # and what has its loop
-FRAMEWORKS = ("ddp", "fsdp", "trainer", "lightning", "pipeline", "loader")
+FRAMEWORKS = ("ddp", "fsdp", "mesh", "trainer", "lightning", "pipeline", "loader")
 NEEDS_WORKERS = ("stopped_worker", "killed_worker", "slow_worker")
 NEEDS_TRACING = ("data_stall", "slow_worker", "nan", "checkpoint")  # is switched on when it has been injected
 ENDS = ("end", "exit0", "exit3", "death", "signal", "killed_worker", "op", "size")

@@ -115,7 +115,8 @@ def test_what_probing_costs_can_be_asked(probing: Cli, target: StartTarget) -> N
     probing("-t", job.pid, "eval", "sum(range(200000))").expect(0)
     rows(probing, "SELECT count(*) FROM python.imports", job.pid)
     parts = overhead(probing, job.pid)
-    assert set(parts) == {"control", "evaluations", "live", "hooks", "memory", "gc", "rows", "torch"}
+    expected = {"control", "evaluations", "live", "hooks", "memory", "gc", "rows", "torch", "collectives"}
+    assert set(parts) == expected
     assert parts["evaluations"]["calls"] == 1 and parts["evaluations"]["total_ns"] > 200_000
     assert parts["live"]["calls"] == 1
     assert parts["rows"]["calls"] == 5 and parts["rows"]["total_ns"] > 0

@@ -1,10 +1,10 @@
 """A rank of a real job, and what goes wrong with it: target_framework.py FRAMEWORK TROUBLE WHO STEP FOLDER
 
-FRAMEWORK: ddp, fsdp (fully_shard), trainer (Hugging Face), lightning, pipeline (send and recv), loader (DDP
-with a DataLoader of two workers). Rank WHO has the TROUBLE from STEP on, every rank when WHO is -1. What a
-GPU would do in a step is a sleep, so that four ranks fit on two cores. FOLDER/rankN has the number of steps
-and when the trouble began, in ns. Nothing is downloaded. The launcher's variables are in the environment:
-torchrun's, or the test's.
+FRAMEWORK: ddp, fsdp (fully_shard), mesh (tensor parallel within data parallel), trainer (Hugging Face),
+lightning, pipeline (send and recv), loader (DDP with a DataLoader of two workers). Rank WHO has the
+TROUBLE from STEP on, every rank when WHO is -1. What a GPU would do in a step is a sleep, so that four
+ranks fit on two cores. FOLDER/rankN has the number of steps and when the trouble began, in ns. Nothing is
+downloaded. The launcher's variables are in the environment: torchrun's, or the test's.
 """
 
 import os
@@ -115,6 +115,46 @@ def run_fsdp():
     fully_shard(model.layers[0], mesh=mesh)
     fully_shard(model.layers[2], mesh=mesh)
     train(fully_shard(model, mesh=mesh), make_loader(0))
+    trouble.at("end")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+class Sum(torch.autograd.Function):
+    """Of a part of the model on each rank of a group, as tensor parallel layers end."""
+
+    @staticmethod
+    def forward(context, tensor, group):
+        tensor = tensor.clone()
+        dist.all_reduce(tensor, group=group)
+        return tensor
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient, None
+
+
+class Parallel(Model):
+    def __init__(self, group):
+        super().__init__()
+        self.group = group
+
+    def forward(self, images):
+        return Sum.apply(super().forward(images), self.group)
+
+
+def run_mesh():
+    """The ranks of a pair have a part of the model each, the same as those of the other pair."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    trouble.at("start")
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("dp", "tp"))
+    torch.manual_seed(mesh.get_local_rank("tp"))
+    model = Parallel(mesh.get_group("tp"))
+    train(
+        torch.nn.parallel.DistributedDataParallel(model, process_group=mesh.get_group("dp")), make_loader(0)
+    )
     trouble.at("end")
     dist.barrier()
     dist.destroy_process_group()
