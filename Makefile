@@ -189,6 +189,7 @@ completion: build ## Shell completions of bash, zsh and fish, in build/completio
 reference: build ## docs/reference/tables.md from the tables' declarations
 	@cmake --build build/release --target tables_reference
 	@build/release/bin/tables_reference > docs/reference/tables.md
+	@build/release/bin/tables_reference --rows > src/table/written_rows.h
 
 .PHONY: deps
 deps: ## Installs what building and testing needs (Debian 12; nothing to do the second time)

@@ -79,21 +79,22 @@ Result<ring::Table*> AddTable(ring::Arena& arena, std::string_view name, std::si
 
 Result<void> WriteTables(const FlightRecording& recording, std::int64_t time_ns, ring::Arena& arena) {
   const std::size_t count = recording.entries.size();
-  ASSIGN_OR_RETURN(ring::Table* const starts, AddTable(arena, table::kCollectiveStartsTable, count));
-  ASSIGN_OR_RETURN(ring::Table* const ends, AddTable(arena, table::kCollectivesTable, count));
+  ASSIGN_OR_RETURN(ring::Table* const starts,
+                   AddTable(arena, table::PythonCollectiveStartsRow::kTable, count));
+  ASSIGN_OR_RETURN(ring::Table* const ends, AddTable(arena, table::PythonCollectivesRow::kTable, count));
   ASSIGN_OR_RETURN(ring::Table* const groups,
-                   AddTable(arena, table::kProcessGroupsTable, recording.groups.size()));
+                   AddTable(arena, table::PythonProcessGroupsRow::kTable, recording.groups.size()));
   for (const FlightEntry& entry : recording.entries) {
     const std::string members = MembersOf(recording, entry.group);
-    const auto start = CollectiveStartRow(entry, members);
+    const auto start = CollectiveStartRow(entry, members).Cells();
     starts->Write(start.data(), start.size());
     if (!entry.is_over) continue;
-    const auto end = CollectiveRow(entry, members);
+    const auto end = CollectiveRow(entry, members).Cells();
     ends->Write(end.data(), end.size());
   }
   for (const auto& [name, group] : recording.groups) {
     const std::string members = MembersOf(recording, name);
-    const auto row = ProcessGroupRow(time_ns, name, group, members);
+    const auto row = ProcessGroupRow(time_ns, name, group, members).Cells();
     groups->Write(row.data(), row.size());
   }
   return {};

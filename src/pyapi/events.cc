@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "pyapi/recorder.h"
+#include "table/written_rows.h"
 
 namespace probing::pyapi {
 namespace {
@@ -21,22 +22,15 @@ std::string JsonText(const std::string& text) {
 }  // namespace
 
 void WriteEvent(std::string_view name, const std::string& message, std::optional<std::int64_t> step) {
-  using ring::Cell;
-  auto table = Recorder::FindTable("python.spans", {});
-  if (!table.ok()) return;
+  const auto spans = Recorder::FindTable(table::PythonSpansRow::kTable, {});
+  if (!spans.ok()) return;
   const std::string attributes = "{\"message\": " + JsonText(message) + "}";
-  const Cell cells[] = {
-      Cell::Timestamp(WallNs()),
-      Cell::Int(syscall(SYS_gettid)),
-      Cell::Null(),
-      Cell::Null(),
-      Cell::String(name),
-      Cell::String("event"),
-      step ? Cell::Int(*step) : Cell::Null(),
-      Cell::Null(),
-      Cell::String(attributes),
-  };
-  (*table)->Write(cells, std::size(cells));
+  (*spans)->Write(table::PythonSpansRow{.timestamp = WallNs(),
+                                        .tid = syscall(SYS_gettid),
+                                        .name = name,
+                                        .kind = "event",
+                                        .step = step,
+                                        .attributes = attributes});
 }
 
 }  // namespace probing::pyapi

@@ -146,8 +146,7 @@ class Writer {
     for (const FlightEntry& entry : recording_.entries) {
       if (entry.record_id <= seen.last_id || IsOwn(entry)) continue;
       const std::string members = MembersOf(recording_, entry.group);
-      const auto cells = CollectiveStartRow(entry, members);
-      tables_.starts.Write(cells.data(), cells.size());
+      tables_.starts.Write(CollectiveStartRow(entry, members));
       if (entry.is_over)
         WriteEnd(entry);
       else
@@ -160,8 +159,7 @@ class Writer {
  private:
   void WriteEnd(const FlightEntry& entry) {
     const std::string members = MembersOf(recording_, entry.group);
-    const auto cells = CollectiveRow(entry, members);
-    tables_.ends.Write(cells.data(), cells.size());
+    tables_.ends.Write(CollectiveRow(entry, members));
   }
 
   // Those that have gone on since.
@@ -172,8 +170,7 @@ class Writer {
       if (known != seen.enqueued.end() && known->second == group.enqueued.value_or(-1)) continue;
       seen.enqueued[name] = group.enqueued.value_or(-1);
       const std::string members = MembersOf(recording_, name);
-      const auto cells = ProcessGroupRow(now_ns, name, group, members);
-      tables_.groups.Write(cells.data(), cells.size());
+      tables_.groups.Write(ProcessGroupRow(now_ns, name, group, members));
     }
   }
 
@@ -225,9 +222,9 @@ void* FlightReader::Run(void* self) {
     if (!recording) continue;
     const std::lock_guard lock(reader->writing_);
     if (reader->over_) break;
-    const auto starts = Recorder::FindTable(table::kCollectiveStartsTable, {});
-    const auto ends = Recorder::FindTable(table::kCollectivesTable, {});
-    const auto groups = Recorder::FindTable(table::kProcessGroupsTable, {});
+    const auto starts = Recorder::FindTable(table::PythonCollectiveStartsRow::kTable, {});
+    const auto ends = Recorder::FindTable(table::PythonCollectivesRow::kTable, {});
+    const auto groups = Recorder::FindTable(table::PythonProcessGroupsRow::kTable, {});
     if (starts.ok() && ends.ok() && groups.ok())
       Writer(*recording, {**starts, **ends, **groups}).Write(TheProgress()[i]);
   }

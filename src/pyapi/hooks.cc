@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "pyapi/native.h"
 #include "pyapi/overhead.h"
 #include "pyapi/torch_native.h"
+#include "table/written_rows.h"
 
 namespace probing::pyapi {
 namespace {
@@ -83,11 +85,11 @@ struct GcHook {
 };
 GcHook gc;
 
-ring::Cell IntegerOf(const PythonApi& api, PyObject* info, const char* key) {
+std::optional<std::int64_t> IntegerOf(const PythonApi& api, PyObject* info, const char* key) {
   PyObject* number = api.PyDict_GetItemString(info, key);
   int overflow = 0;
-  return number == nullptr ? ring::Cell::Null()
-                           : ring::Cell::Int(api.PyLong_AsLongLongAndOverflow(number, &overflow));
+  if (number == nullptr) return std::nullopt;
+  return api.PyLong_AsLongLongAndOverflow(number, &overflow);
 }
 
 // gc.callbacks: (phase, info). Runs in whichever thread collects.
@@ -103,13 +105,12 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
     gc.started_wall_ns = WallNs();
   } else if (text != nullptr && gc.started_ns != 0) {
     const double duration_ms = static_cast<double>(MonotonicNs() - gc.started_ns) / 1e6;
-    const ring::Cell cells[] = {
-        ring::Cell::Timestamp(gc.started_wall_ns), IntegerOf(api, info, "generation"),
-        ring::Cell::Double(duration_ms),           IntegerOf(api, info, "collected"),
-        IntegerOf(api, info, "uncollectable"),
-    };
     gc.started_ns = 0;
-    gc.table->Write(cells, std::size(cells));
+    gc.table->Write(table::PythonGcRow{.timestamp = gc.started_wall_ns,
+                                       .generation = IntegerOf(api, info, "generation"),
+                                       .duration_ms = duration_ms,
+                                       .collected = IntegerOf(api, info, "collected"),
+                                       .uncollectable = IntegerOf(api, info, "uncollectable")});
     if (Hooks::ModulesChanged(api)) Hooks::LookAtModules(api);
   }
   api.PyErr_Clear();
@@ -135,7 +136,7 @@ PyObject* OwnCollective(PyObject*, PyObject* arguments) {
 PyMethodDef own_collective{"own_collective", reinterpret_cast<void*>(&OwnCollective), kMethVarargs, nullptr};
 
 bool AddEvents(const PythonApi& api, PyObject* dict) {
-  auto table = Recorder::FindTable("python.gc", {});
+  auto table = Recorder::FindTable(table::PythonGcRow::kTable, {});
   if (!table.ok()) return false;
   gc = {&api, *table};
   for (PyMethodDef* method : {&gc_event, &own_collective}) {

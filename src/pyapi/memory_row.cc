@@ -5,16 +5,13 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "pyapi/recorder.h"
+#include "table/written_rows.h"
 
 namespace probing::pyapi {
 namespace {
-
-// Columns of python.memory in their order: what the kernel says, then what memory_counts() returns.
-constexpr std::size_t kKernelColumns = 3;
-constexpr std::size_t kCounts = 9;
-constexpr std::size_t kColumns = 1 + kKernelColumns + kCounts;
 
 struct Statm {
   unsigned long long size = 0, resident = 0, shared = 0;  // pages
@@ -32,39 +29,42 @@ void ReadStatm(void* argument) {
                 std::sscanf(text.data(), "%llu %llu %llu", &statm.size, &statm.resident, &statm.shared) == 3;
 }
 
-ring::Cell Bytes(unsigned long long pages) {
+std::int64_t Bytes(unsigned long long pages) {
   static const auto page_bytes = static_cast<unsigned long long>(sysconf(_SC_PAGESIZE));
-  return ring::Cell::Int(static_cast<std::int64_t>(pages * page_bytes));
+  return static_cast<std::int64_t>(pages * page_bytes);
 }
 
-ring::Cell IntegerAt(const PythonApi& api, PyObject* tuple, std::size_t index) {
-  PyObject* item = api.PyTuple_GetItem(tuple, static_cast<std::ptrdiff_t>(index));
-  if (item == nullptr || item == api._Py_NoneStruct) return ring::Cell::Null();
+std::optional<std::int64_t> IntegerAt(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
+  PyObject* item = api.PyTuple_GetItem(tuple, index);
+  if (item == nullptr || item == api._Py_NoneStruct) return std::nullopt;
   int overflow = 0;
   const long long number = api.PyLong_AsLongLongAndOverflow(item, &overflow);
-  if (overflow != 0 || api.PyErr_Occurred() != nullptr) return ring::Cell::Null();
-  return ring::Cell::Int(number);
+  if (overflow != 0 || api.PyErr_Occurred() != nullptr) return std::nullopt;
+  return number;
 }
 
 }  // namespace
 
 void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
-  const Result<TableHandle*> table = Recorder::FindTable("python.memory", {});
-  PyObject* tuple = table.ok() ? api.PyObject_CallFunctionObjArgs(counts, nullptr) : nullptr;
+  const Result<TableHandle*> memory = Recorder::FindTable(table::PythonMemoryRow::kTable, {});
+  PyObject* tuple = memory.ok() ? api.PyObject_CallFunctionObjArgs(counts, nullptr) : nullptr;
   if (tuple != nullptr && tuple != api._Py_NoneStruct) {
     Statm statm;
     Recorder::WithoutForks(&ReadStatm, &statm);
-    std::array<ring::Cell, kColumns> row;
-    row.fill(ring::Cell::Null());
+    table::PythonMemoryRow row;
     if (statm.known) {
-      row[1] = Bytes(statm.resident);
-      row[2] = Bytes(statm.size);
-      row[3] = Bytes(statm.resident - statm.shared);
+      row.rss = Bytes(statm.resident);
+      row.vms = Bytes(statm.size);
+      row.heap = Bytes(statm.resident - statm.shared);
     }
-    for (std::size_t i = 0; i < kCounts; ++i) {
-      row[1 + kKernelColumns + i] = IntegerAt(api, tuple, i);
+    // As memory_counts() of hooks.py returns them.
+    std::ptrdiff_t index = 0;
+    for (table::Int64Cell* cell :
+         {&row.blocks, &row.gc_gen0, &row.gc_gen1, &row.gc_gen2, &row.gc_objects, &row.tensor_count,
+          &row.tensor_bytes, &row.gpu_allocated, &row.gpu_reserved}) {
+      *cell = IntegerAt(api, tuple, index++);
     }
-    (*table)->Write(row.data(), kColumns);
+    (*memory)->Write(row);
   }
   if (tuple != nullptr) api.Py_DecRef(tuple);
   api.PyErr_Clear();

@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "ring/arena.h"
+#include "table/typed_cell.h"
 
 namespace probing::pyapi {
 
@@ -25,13 +26,17 @@ class TableHandle {
   const std::vector<ring::Column>& columns() const { return columns_; }
 
   ring::WriteStatus Write(const ring::Cell* cells, std::uint32_t count);
+  ring::WriteStatus Write(const table::WrittenRow auto& row) {
+    const auto cells = row.Cells();
+    return Write(cells.data(), cells.size());
+  }
 
   // A text for many rows, looked up once (Table::Intern): good for WriteInterned() of this generation.
   ring::Cell Intern(std::uint32_t column, std::string_view text);
   std::uint64_t generation() const;
   // Nothing is written when the table has been made anew since.
-  ring::WriteStatus WriteInterned(std::uint64_t generation, const ring::Cell* cells, std::uint32_t count) {
-    return this->generation() == generation ? Write(cells, count) : ring::WriteStatus::kOff;
+  ring::WriteStatus WriteInterned(std::uint64_t generation, const table::WrittenRow auto& row) {
+    return this->generation() == generation ? Write(row) : ring::WriteStatus::kOff;
   }
 
  private:

@@ -2,45 +2,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace probing::pyapi {
 namespace {
 
-using ring::Cell;
-
-// Of python.torch_trace.
-constexpr std::uint32_t kModuleColumn = 3;
-constexpr std::uint32_t kTypeColumn = 4;
-constexpr std::uint32_t kOperationColumn = 5;
-constexpr std::uint32_t kStageColumn = 6;
-constexpr std::uint32_t kDeviceColumn = 12;
-constexpr std::uint32_t kPhaseColumn = 14;
+using table::PythonTorchTraceRow;
+using table::StringCell;
 
 constexpr const char* kPhases[] = {"train", "validate", "infer"};
 constexpr const char* kSources[] = {"job", "optimizer", "counted"};
 
-Cell Seconds(std::int64_t ns) { return Cell::Double(static_cast<double>(ns) / 1e9); }
-Cell Known(double number) { return std::isnan(number) ? Cell::Null() : Cell::Double(number); }
+double Seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+std::optional<double> Known(double number) {
+  return std::isnan(number) ? std::nullopt : std::optional(number);
+}
+
+StringCell Intern(TableHandle& trace, PythonTorchTraceRow::Column column, std::string_view text) {
+  return StringCell::Interned(trace.Intern(column, text));
+}
 
 }  // namespace
 
 void TorchRows::WriteStep(std::int64_t now_ns, Phase phase) {
   const StepTimes& times = tracer_.times_;
-  const Cell cells[] = {
-      Cell::Timestamp(times.begin_wall_ns),
-      Cell::Int(tracer_.step_),
-      Seconds(now_ns - times.begin_ns),
-      times.data_wait_ns < 0 ? Cell::Null() : Seconds(times.data_wait_ns),
-      Seconds(times.forward_ns),
-      Seconds(times.backward_ns),
-      Seconds(times.optimizer_ns),
-      Seconds(times.overhead_ns),
-      Cell::String(kPhases[static_cast<std::size_t>(phase)]),
-      Cell::String(kSources[static_cast<std::size_t>(tracer_.source_)]),
-      Cell::Int(times.backward_passes),
-  };
-  tracer_.steps_table_->Write(cells, std::size(cells));
+  std::optional<double> data_wait;
+  if (times.data_wait_ns >= 0) data_wait = Seconds(times.data_wait_ns);
+  tracer_.steps_table_->Write(
+      table::PythonTorchStepsRow{.timestamp = times.begin_wall_ns,
+                                 .step = tracer_.step_,
+                                 .duration = Seconds(now_ns - times.begin_ns),
+                                 .data_wait = data_wait,
+                                 .forward = Seconds(times.forward_ns),
+                                 .backward = Seconds(times.backward_ns),
+                                 .optimizer = Seconds(times.optimizer_ns),
+                                 .overhead = Seconds(times.overhead_ns),
+                                 .phase = kPhases[static_cast<std::size_t>(phase)],
+                                 .step_source = kSources[static_cast<std::size_t>(tracer_.source_)],
+                                 .backward_passes = times.backward_passes});
 }
 
 // Moments of the CPU become those of the GPU, where there are some.
@@ -88,18 +88,22 @@ void TorchRows::WriteCalls(SampledStep& step) {
 
 TorchRows::Words::Words(TableHandle& trace)
     : generation(trace.generation()),
-      stages{trace.Intern(kStageColumn, "forward"), trace.Intern(kStageColumn, "backward"),
-             trace.Intern(kStageColumn, "step")},
-      cpu(trace.Intern(kDeviceColumn, "cpu")),
-      phases{trace.Intern(kPhaseColumn, kPhases[0]), trace.Intern(kPhaseColumn, kPhases[1]),
-             trace.Intern(kPhaseColumn, kPhases[2])} {}
+      stages{Intern(trace, PythonTorchTraceRow::kStage, "forward"),
+             Intern(trace, PythonTorchTraceRow::kStage, "backward"),
+             Intern(trace, PythonTorchTraceRow::kStage, "step")},
+      cpu(Intern(trace, PythonTorchTraceRow::kDevice, "cpu")),
+      phases{Intern(trace, PythonTorchTraceRow::kPhase, kPhases[0]),
+             Intern(trace, PythonTorchTraceRow::kPhase, kPhases[1]),
+             Intern(trace, PythonTorchTraceRow::kPhase, kPhases[2])} {}
 
 const ModuleName::Cells& TorchRows::CellsOf(const ModuleName& name, const Words& words) const {
   if (name.cells.generation != words.generation) {
     TableHandle& trace = *tracer_.trace_table_;
-    name.cells = {words.generation, trace.Intern(kModuleColumn, name.path),
-                  trace.Intern(kTypeColumn, name.type), trace.Intern(kOperationColumn, name.forward),
-                  trace.Intern(kOperationColumn, name.backward)};
+    name.cells = {.generation = words.generation,
+                  .path = Intern(trace, PythonTorchTraceRow::kModule, name.path),
+                  .type = Intern(trace, PythonTorchTraceRow::kModuleType, name.type),
+                  .forward = Intern(trace, PythonTorchTraceRow::kOperationName, name.forward),
+                  .backward = Intern(trace, PythonTorchTraceRow::kOperationName, name.backward)};
   }
   return name.cells;
 }
@@ -110,24 +114,24 @@ void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& 
   const bool backward = row.stage == Stage::kBackward;  // what was free then is not known
   const GpuMemory memory = backward || gpu == nullptr ? GpuMemory() : gpu->memory;
   const ModuleName::Cells& name = CellsOf(*row.call.name, words);
-  const Cell cells[] = {
-      Cell::Timestamp(step.begin_wall_ns + row.begin_ns - step.begin_ns),
-      Cell::Int(step.number),
-      Cell::Int(seq),
-      name.path,
-      name.type,
-      backward ? name.backward : name.forward,
-      words.stages[static_cast<std::size_t>(row.stage)],
-      Known(memory.allocated),
-      Known(memory.max_allocated),
-      Known(memory.cached),
-      Seconds(row.duration_ns),
-      Cell::Double(static_cast<double>(row.duration_ns) / 1e6),
-      gpu == nullptr ? words.cpu : Cell::String(device),
-      Cell::Bool(tracer_.rate_.rate() < 1),
-      words.phases[static_cast<std::size_t>(row.call.beside ? Phase::kInfer : step.phase)],
-  };
-  tracer_.trace_table_->WriteInterned(words.generation, cells, std::size(cells));
+  tracer_.trace_table_->WriteInterned(
+      words.generation,
+      PythonTorchTraceRow{
+          .timestamp = step.begin_wall_ns + row.begin_ns - step.begin_ns,
+          .step = step.number,
+          .seq = seq,
+          .module = name.path,
+          .module_type = name.type,
+          .operation_name = backward ? name.backward : name.forward,
+          .stage = words.stages[static_cast<std::size_t>(row.stage)],
+          .allocated = Known(memory.allocated),
+          .max_allocated = Known(memory.max_allocated),
+          .cached = Known(memory.cached),
+          .duration = Seconds(row.duration_ns),
+          .duration_ms = static_cast<double>(row.duration_ns) / 1e6,
+          .device = gpu == nullptr ? words.cpu : StringCell(device),
+          .sampled = tracer_.rate_.rate() < 1,
+          .phase = words.phases[static_cast<std::size_t>(row.call.beside ? Phase::kInfer : step.phase)]});
 }
 
 void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns) {

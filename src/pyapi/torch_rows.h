@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "pyapi/torch_tracer.h"
+#include "table/written_rows.h"
 
 namespace probing::pyapi {
 
@@ -28,9 +29,9 @@ class TorchRows {
   struct Words {
     explicit Words(TableHandle& trace);
     std::uint64_t generation;
-    ring::Cell stages[3];
-    ring::Cell cpu;
-    ring::Cell phases[3];
+    table::StringCell stages[3];
+    table::StringCell cpu;
+    table::StringCell phases[3];
   };
   void UseGpuTimes(SampledStep& step) const;
   void WriteCall(const SampledStep& step, std::int64_t seq, const Row& row, const Words& words);

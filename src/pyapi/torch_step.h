@@ -8,7 +8,7 @@
 
 #include "pyapi/python_api.h"
 #include "pyapi/torch_backward.h"
-#include "ring/cell.h"
+#include "table/typed_cell.h"
 
 namespace probing::pyapi {
 
@@ -21,7 +21,7 @@ struct ModuleName {
   // all that tracing it takes.
   struct Cells {
     std::uint64_t generation = 0;  // of the table
-    ring::Cell path, type, forward, backward;
+    table::StringCell path, type, forward, backward;
   };
   mutable Cells cells{};
 };

@@ -1,4 +1,5 @@
-// docs/reference/tables.md, from the declarations.
+// What is made from the declarations: docs/reference/tables.md, and rows for code that writes some
+// (written_rows.h).
 #pragma once
 
 #include <string>
@@ -6,5 +7,6 @@
 namespace probing::table {
 
 std::string Reference();
+std::string WrittenRows();
 
 }  // namespace probing::table

@@ -9,6 +9,7 @@
 #include "table/rows.h"
 #include "table/text.h"
 #include "table/user_table.h"
+#include "table/written_rows.h"
 
 namespace probing::table {
 namespace {
@@ -55,6 +56,28 @@ TEST(Declarations, HaveTheirPage) {
   const Result<std::string> page = ReadFile(PROBING_TEST_ROOT "/../../docs/reference/tables.md");
   ASSERT_TRUE(page.ok()) << page.error().message;
   EXPECT_EQ(*page, Reference()) << "docs/reference/tables.md is out of date: run `make reference`";
+}
+
+TEST(Reference, RowsOfWrittenTablesAreUpToDate) {
+  const Result<std::string> header = ReadFile(PROBING_TEST_ROOT "/../../src/table/written_rows.h");
+  ASSERT_TRUE(header.ok());
+  EXPECT_EQ(*header, WrittenRows()) << "src/table/written_rows.h is out of date: run `make reference`";
+}
+
+TEST(WrittenRow, HasItsCellsWhereTheDeclarationSays) {
+  const PythonSpansRow row{.timestamp = 5, .name = "probing.wait", .duration_ms = 0.5};
+  const auto cells = row.Cells();
+  const Table& table = *FindTable(PythonSpansRow::kTable);
+  ASSERT_EQ(cells.size(), table.columns.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string_view name = table.columns[i].name;
+    const auto expected = name == "timestamp"     ? ring::Cell::Kind::kTimestamp
+                          : name == "name"        ? ring::Cell::Kind::kString
+                          : name == "duration_ms" ? ring::Cell::Kind::kDouble
+                                                  : ring::Cell::Kind::kNull;
+    EXPECT_EQ(cells[i].kind(), expected) << name;
+  }
+  EXPECT_EQ(cells[PythonSpansRow::kName].text(), "probing.wait");
 }
 
 TEST(TextForm, KeepsShortAndLongTexts) {
