@@ -87,6 +87,7 @@ def main() -> int:
         run("ruff format", [str(TOOLS / "ruff"), "format", "--check", "--quiet", "--diff", "."]),
         run("clang-format", [str(TOOLS / "clang-format"), "--dry-run", "--Werror", *cxx]),
         run("check_layers", [sys.executable, "tools/check_layers.py"]),
+        run("contract: types of the page", [sys.executable, "tools/contract.py", "--check"]),
         run("check_fuzzers", [sys.executable, "tools/check_fuzzers.py"]),
         run("mutants: every text and test is there", [sys.executable, "tools/mutants.py", "--check"]),
         check_machine_names(),

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import contract
 import harness
 
 Route = tuple[str, str]  # method and path
@@ -88,5 +89,9 @@ def test_what_eval_answers_is_told_in_openapi_and_known_to_the_web_page() -> Non
     made |= set(re.findall(r'Set\("(\w+)"', probe)) - of_others
     assert made == set(told)
     assert told["gil_holder"]["properties"]["stack"] == {"type": "array", "items": {"type": "string"}}
-    page = (harness.ROOT / "web/src/types/api.ts").read_text()
-    assert "gil_holder?: { tid: number; name: string; stack: string[] };" in page
+    page = (harness.ROOT / "web/src/types/contract.ts").read_text()
+    assert "gil_holder?: GilHolder;" in page and "stack: string[];" in page
+
+
+def test_types_of_the_web_page_are_made_from_the_contract() -> None:
+    assert contract.PAGE.read_text() == contract.made(), "run tools/contract.py"

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, type MockInstance, test, vi } from "vite
 import { poll } from "./lib/poll";
 import { targets } from "./lib/targets";
 import { PAGES } from "./routes";
-import type { Rows } from "./types/api";
+import type { Rows, Target } from "./types/api";
 import type { PageContext } from "./types/page";
 
 const PID = 17;
@@ -69,7 +69,7 @@ const ROWS: Rows = {
   rows: [Object.values(ROW)],
 };
 const FRAME = { kind: "python", func: "train", file: "/job/train.py", lineno: 7, first_line: 1, type: "Python" };
-const LISTED = [{ pid: PID, state: "live", command: "python train.py", python: "3.11", how: "ptrace" }];
+const LISTED: Target[] = [{ pid: PID, state: "live", command: "python train.py", python: "3.11", how: "ptrace" }];
 const ANSWERS: Record<string, object> = {
   targets: { targets: LISTED },
   status: { version: "1", pid: 1, uptime_s: 5, targets: 1, rss_bytes: 1e7, listening: "127.0.0.1:3344" },

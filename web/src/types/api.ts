@@ -1,39 +1,13 @@
-// What comes over the HTTP API (src/wire/contract.h).
+// What comes over the HTTP API; most of it is made from its contract (src/daemon/openapi.json).
+import type { Column, GetContract, PostContract } from "./contract";
+
+export type { Column, Finding, PostEvalAnswer as EvalAnswer, Setting, Target } from "./contract";
 
 export type Cell = string | number | bigint | boolean | object | null;
-
-export interface Column {
-  name: string;
-  type: string;
-}
 
 export interface Rows {
   columns: Column[];
   rows: Cell[][];
-}
-
-export interface Target {
-  pid: number;
-  state: string; // silent, live, closing, ended
-  command: string;
-  python?: string;
-  how?: string;
-  version?: string;
-}
-
-export interface Setting {
-  name: string;
-  value: string;
-  default: string;
-  description: string;
-}
-
-export interface Finding {
-  class: string;
-  severity: "error" | "warning";
-  ranks: number[];
-  evidence: string;
-  next: string;
 }
 
 export interface Sampling {
@@ -80,27 +54,18 @@ export interface Printed {
   stderr: string;
 }
 
-export interface EvalAnswer extends Printed {
-  value?: string;
-  traceback?: string;
-  exception?: string;
-  note?: string;
-  duration_us?: number;
-  gil_holder?: { tid: number; name: string; stack: string[] };
-}
-
 export interface GetAnswers {
-  config: { settings: Setting[] };
-  diagnose: { findings: Finding[]; rules: number };
+  config: GetContract["config"];
+  diagnose: GetContract["diagnose"];
   samples: Sampling & { running: boolean; folded: FoldedStack[] };
-  source: { first_line: number; lines: string[] };
+  source: GetContract["source"];
   status: { version: string; pid: number; uptime_s: number; targets: number; rss_bytes: number };
-  targets: { targets: Target[] };
+  targets: GetContract["targets"];
 }
 
 export interface PostAnswers {
-  config: { settings: Setting[] };
-  eval: EvalAnswer;
+  config: PostContract["config"];
+  eval: PostContract["eval"];
   interrupt: object;
   profile: Profile;
 }
