@@ -9,6 +9,7 @@ from pathlib import Path
 
 def is_installed(pin: str) -> bool:
     name, _, version = pin.partition("==")
+    name = name.partition("[")[0]  # of ray[train]
     try:
         return metadata.version(name).partition("+")[0] == version  # torch has 2.13.0+cpu
     except metadata.PackageNotFoundError:
