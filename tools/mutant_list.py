@@ -527,7 +527,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/observe/stacks/recorder.cc",
-        "std::uniform_int_distribution<std::int64_t>(0, profile_.period_ns() - 1)(dice_)",
+        "std::uniform_int_distribution<std::int64_t>(0, all_ns - 1)(dice_)",
         "0",
         ("tests/integration/test_truth.py::test_shares_are_true",),
         "samples are in step with the program",

@@ -49,20 +49,18 @@ Recorder::Recorder(pid_t pid, const RecorderOptions& options)
   Begin();
 }
 
-// The next sample waits until the hold of this one is kMostHeld of the time. For how long exactly is drawn at
-// random: a program could work in step with this, too.
+// The next sample stands for so many periods that the hold of this one is kMostHeld of them, and is at a
+// moment drawn from all of them: one at their end would be too late to see what the held one saw.
 void Recorder::SpareTarget() {
   std::int64_t held_ns = 0;
   for (const auto& [pid, running] : samplers_) held_ns = std::max(held_ns, running.sampler.held_ns());
-  const double factor = std::uniform_real_distribution<double>(0.5, 1.5)(dice_);
-  const auto pause_ns = static_cast<std::int64_t>(static_cast<double>(held_ns) * (1 / kMostHeld) * factor);
-  spared_ = std::max<std::int64_t>(0, (MonotonicNs() + pause_ns - period_start_ns_) / profile_.period_ns());
-  if (held_ns == 0) spared_ = 0;
+  const double pause_ns = std::min(static_cast<double>(held_ns) / kMostHeld, kLongestDelayNs / 2.0);
+  spared_ = static_cast<std::int64_t>(pause_ns) / profile_.period_ns();
 }
 
 void Recorder::DrawTick() {
-  next_tick_ns_ = period_start_ns_ + spared_ * profile_.period_ns() +
-                  std::uniform_int_distribution<std::int64_t>(0, profile_.period_ns() - 1)(dice_);
+  const std::int64_t all_ns = (spared_ + 1) * profile_.period_ns();
+  next_tick_ns_ = period_start_ns_ + std::uniform_int_distribution<std::int64_t>(0, all_ns - 1)(dice_);
 }
 
 Result<Recorder> Recorder::Start(pid_t pid, const RecorderOptions& options) {
@@ -115,10 +113,9 @@ bool Recorder::Sample() {
   if (options_.follow_children && now_ns >= next_look_ns_) Follow(now_ns);
   if (now_ns < next_tick_ns_) return is_going();
   const std::int64_t late_ns = now_ns - period_start_ns_;
-  const std::int64_t missed = late_ns / profile_.period_ns();
-  const std::int64_t spared = std::min(missed, spared_);
-  profile_.losses().spared += static_cast<std::uint64_t>(spared);
-  profile_.losses().missed += static_cast<std::uint64_t>(missed - spared);
+  const std::int64_t missed = std::max(spared_, late_ns / profile_.period_ns());
+  profile_.losses().spared += static_cast<std::uint64_t>(spared_);
+  profile_.losses().missed += static_cast<std::uint64_t>(missed - spared_);
   // After a long pause (this process was stopped) the sample stands for itself only.
   const bool paused = late_ns > kLongestDelayNs && missed > 0;
   Tick tick{period_start_ns_, static_cast<std::uint32_t>(missed + 1)};
