@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/own_code.h"
 #include "pyapi/embedded_sources.h"
 #include "pyapi/forget.h"
 #include "pyapi/functions.h"
@@ -105,7 +106,10 @@ bool EmbeddedModules::Fill(const PythonApi& api, std::size_t module, PyObject* n
   if (module != 0 &&
       api.PyDict_SetItemString(names, "own_import", api.PyDict_GetItemString(own, "own_import")) != 0)
     return false;
-  const Reference done(api, api.PyRun_String(source.text, kFileInput, names, names));
+  // By its file name our code is left out of the job's stacks.
+  const Reference code(api, api.Py_CompileString(source.text, kOwnPythonFile, kFileInput));
+  if (!code) return false;
+  const Reference done(api, api.PyEval_EvalCode(code.get(), names, names));
   if (!done) return false;
   for (const NativeContent& content : contents_) {
     if (std::string_view(content.module) == source.name && !content.add(api, names)) return false;

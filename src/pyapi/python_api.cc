@@ -143,7 +143,8 @@ bool Load(PythonApi& api) {
   PROBING_REQUIRED(Py_AddPendingCall);
   PROBING_REQUIRED(PyThreadState_SetAsyncExc);
   PROBING_REQUIRED(PyEval_SetTrace);
-  PROBING_REQUIRED(PyRun_String);
+  PROBING_REQUIRED(Py_CompileString);
+  PROBING_REQUIRED(PyEval_EvalCode);
   PROBING_REQUIRED(PyDict_New);
   PROBING_REQUIRED(PyDict_GetItemString);
   PROBING_REQUIRED(PyDict_SetItemString);

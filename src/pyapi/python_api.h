@@ -35,7 +35,8 @@ struct PythonApi {
   int (*Py_AddPendingCall)(int (*function)(void*), void* argument);
   int (*PyThreadState_SetAsyncExc)(unsigned long thread, PyObject* exception);
   void (*PyEval_SetTrace)(int (*function)(PyObject*, PyObject*, int, PyObject*), PyObject* argument);
-  PyObject* (*PyRun_String)(const char* source, int start, PyObject* globals, PyObject* locals);
+  PyObject* (*Py_CompileString)(const char* source, const char* file_name, int start);
+  PyObject* (*PyEval_EvalCode)(PyObject* code, PyObject* globals, PyObject* locals);
   PyObject* (*PyDict_New)();
   PyObject* (*PyDict_GetItemString)(PyObject* dict, const char* key);
   int (*PyDict_SetItemString)(PyObject* dict, const char* key, PyObject* value);

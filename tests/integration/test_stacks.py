@@ -248,3 +248,29 @@ def test_a_zombie_is_said_to_have_ended_and_its_parent_named(probing: harness.Cl
     assert answer.code != 0
     assert "has ended (zombie)" in answer.stderr
     assert f"probing -t {os.getpid()} backtrace" in answer.stderr
+
+
+def test_functions_of_the_probe_are_not_shown_unless_asked_for(
+    probing: harness.Cli, busy: harness.Target
+) -> None:
+    """The code of somebody's eval is on a stack of the probe's own functions."""
+    command = [str(harness.BIN / "probing"), "-t", str(busy.pid), "eval", "import time; time.sleep(60)"]
+    evaluation = subprocess.Popen(command, env=harness.clean_environment(), stdout=subprocess.DEVNULL)
+    try:
+
+        def look() -> str | None:
+            text = probing("backtrace", "-t", busy.pid, "--full").expect(0).stdout
+            return text if "(<probing>:1)" in text else None
+
+        assert "(<libprobing>:" in harness.wait_until(look)
+        text = probing("backtrace", "-t", busy.pid).expect(0).stdout
+        assert "(<probing>:1)" in text and "<libprobing>" not in text
+        native = probing("backtrace", "-t", busy.pid, "--native").expect(0).stdout
+        assert "(<probing>:1)" in native and "<libprobing>" not in native
+        assert "<libprobing>" in probing("backtrace", "-t", busy.pid, "--json").expect(0).stdout
+        options = ("record", "-d", 0.3, "--idle", "-f", "collapsed", "-o", "-")
+        recorded = probing("-t", busy.pid, *options).expect(0).stdout
+        assert "(<probing>:1)" in recorded and "<libprobing>" not in recorded
+    finally:
+        evaluation.kill()
+        evaluation.wait()
