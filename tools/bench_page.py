@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The page with plots, from the newest results of `make bench` in bench/results: index.html beside them.
+"""The page with plots, from results of `make bench`: index.html beside those of this checkout
+(bench/results), and the documentation's page from those that are committed (bench/published).
 
-Each section has the method (what the script says about itself), the machine, the peers and, as a red line,
-what was promised. `make docs` has the same page.
+Each section has the method (what the script says about itself), the date, the machine, the peers and, as a
+red line, what was promised. `bench_page.py publish` copies the newest results to bench/published, with
+their dates.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from bench_plot import Bar, Block, Heading, Plot, Table, to_html, to_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
-TITLE = "Benchmarks"
+PUBLISHED = ROOT / "bench/published"  # committed, each with its date
+TITLE = "Benchmarks: overhead and speed beside py-spy, austin, pystack, gdb"
 ABOUT = (
-    "Made from the newest results of `make bench` on the machine that built these pages. Medians; bars are "
-    "on a logarithmic scale, the red line is what is promised. Figures of a busy machine are upper bounds: "
-    "compare ratios."
+    "Results of `make bench`, each with its date and machine. Medians; bars are on a logarithmic scale, the "
+    "red line is what is promised. Figures of a busy machine are upper bounds: compare ratios."
 )
 Content = dict[str, Any]
 
@@ -241,9 +243,19 @@ SECTIONS = {
 }
 
 
-def newest(kind: str) -> Path | None:
-    found = [path for path in RESULTS.glob("*.json") if re.fullmatch(rf"{kind}(-[\w-]+)?", path.stem)]
+def newest(kind: str, folder: Path) -> Path | None:
+    found = [path for path in folder.glob("*.json") if re.fullmatch(rf"{kind}(-[\w-]+)?", path.stem)]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def when(path: Path, content: Content) -> str:
+    """Committed results have their date in them; a checkout does not keep that of a file."""
+    recorded = content.get("date")
+    return (
+        str(recorded)
+        if recorded
+        else time.strftime("%Y-%m-%d %H:%M", time.gmtime(path.stat().st_mtime)) + " UTC"
+    )
 
 
 def method(script: str) -> str:
@@ -259,29 +271,45 @@ def machine(content: Content) -> str:
     return f"Machine: {told or 'not recorded'}."
 
 
-def blocks() -> list[Block]:
+def blocks(folder: Path) -> list[Block]:
+    """Only what was measured."""
     found: list[Block] = [ABOUT]
     for kind, section in SECTIONS.items():
-        found.append(Heading(section.title))
-        path = newest(kind)
+        path = newest(kind, folder)
         if path is None:
-            found.append(f"Not measured here yet: `{section.script}` writes it.")
             continue
         content = json.loads(path.read_text())
-        when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(path.stat().st_mtime))
-        found += [f"`{section.script}`, {when} UTC. {machine(content)}", method(section.script)]
+        found.append(Heading(section.title))
+        found += [f"`{section.script}`, {when(path, content)}. {machine(content)}", method(section.script)]
         found += section.draw(content)
     return found
 
 
-def page() -> str:
-    return f"# {TITLE}\n\n{to_markdown(blocks())}"
+def page(folder: Path = PUBLISHED) -> str:
+    text = to_markdown(blocks(folder))
+    return f"# {TITLE}\n\nWhat was measured besides, with the reasons: [Costs](costs.md).\n\n{text}"
+
+
+def publish() -> None:
+    """The newest result of each kind, with the date in it."""
+    PUBLISHED.mkdir(exist_ok=True)
+    for kind in SECTIONS:
+        path = newest(kind, RESULTS)
+        if path is None:
+            continue
+        content = json.loads(path.read_text())
+        content["date"] = when(path, content)
+        (PUBLISHED / f"{kind}.json").write_text(json.dumps(content, indent=1) + "\n")
+        print(f"bench/published/{kind}.json: {content['date']}")
 
 
 def main() -> int:
+    if sys.argv[1:] == ["publish"]:
+        publish()
+        return 0
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "index.html"
-    path.write_text(to_html(TITLE, blocks()))
+    path.write_text(to_html(TITLE, blocks(RESULTS)))
     print(f"{path.relative_to(ROOT)}: {len(list(RESULTS.glob('*.json')))} results")
     return 0
 

@@ -6,29 +6,21 @@
 #include "backtrace/backtrace.h"
 #include "backtrace/native_frames.h"
 #include "backtrace/task_tree.h"
+#include "base/source_path.h"
 #include "base/visible.h"
 
 namespace probing::backtrace {
 namespace {
 
-constexpr std::size_t kColumns = 80;
 constexpr std::size_t kIndent = 4;  // of frames
 
-// Characters, not bytes: names may be in any script.
-std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
-}
+constexpr std::string_view kThreadColour = "36";  // the codes of terminals: cyan, bold, faint
+constexpr std::string_view kUserColour = "1";
+constexpr std::string_view kLibraryColour = "2";
 
-// Leaves out leading folders until the text fits; the file's own name always stays.
-std::string ShortenPath(const std::string& path, std::size_t columns) {
-  std::string_view rest = path;
-  while (Width(rest) + 4 > columns) {
-    const std::size_t slash = rest.find('/', 1);
-    if (slash == std::string_view::npos) break;
-    rest.remove_prefix(slash);
-  }
-  return Width(path) <= columns || rest.size() == path.size() ? path : "..." + std::string(rest);
+std::string Painted(const TextStyle& style, std::string_view colour, std::string text) {
+  if (style.emphasis != Emphasis::kTerminal) return text;
+  return "\x1b[" + std::string(colour) + "m" + std::move(text) + "\x1b[0m";
 }
 
 std::string FormatLocals(const cpython::Frame& frame) {
@@ -44,17 +36,17 @@ std::string FormatLocals(const cpython::Frame& frame) {
          (locals.empty() ? "" : indent + "Locals:\n" + locals);
 }
 
-std::string FormatFrameIndented(const cpython::Frame& frame, std::size_t indent) {
+// The user's own frames stand out from those of libraries.
+std::string FormatFrameIndented(const cpython::Frame& frame, std::size_t indent, const TextStyle& style) {
   const std::string line = frame.line == 0 ? "" : ":" + std::to_string(frame.line);
-  const std::string function = Visible(frame.function);
-  const std::size_t used = indent + Width(function) + line.size() + std::string_view(" ()").size();
-  return std::string(indent, ' ') + function + " (" +
-         ShortenPath(Visible(frame.file), used < kColumns ? kColumns - used : 0) + line + ")\n" +
-         FormatLocals(frame);
+  const std::string text =
+      Visible(frame.function) + " (" + Visible(std::string(ShortPath(frame.file))) + line + ")";
+  const std::string_view colour = IsLibraryFile(frame.file) ? kLibraryColour : kUserColour;
+  return std::string(indent, ' ') + Painted(style, colour, text) + "\n" + FormatLocals(frame);
 }
 
-std::string FormatFrame(const cpython::Frame& frame) {
-  std::string text = FormatFrameIndented(frame, kIndent);
+std::string FormatFrame(const cpython::Frame& frame, const TextStyle& style) {
+  std::string text = FormatFrameIndented(frame, kIndent, style);
   if (frame.interpreter_id) {
     text.insert(text.find('\n'), " [interpreter " + std::to_string(*frame.interpreter_id) + "]");
   }
@@ -62,26 +54,28 @@ std::string FormatFrame(const cpython::Frame& frame) {
 }
 
 // Below the frames of the thread that runs its event loop.
-std::string FormatTask(const cpython::Task& task) {
+std::string FormatTask(const cpython::Task& task, const TextStyle& style) {
   const std::string name = task.name.empty() ? TaskId(task.id) : "\"" + Visible(task.name) + "\"";
   std::string text = std::string(kIndent, ' ') + "Task " + name + " (" + StateName(task.state) + ")\n";
-  for (const cpython::Frame& frame : task.frames) text += FormatFrameIndented(frame, 2 * kIndent);
+  for (const cpython::Frame& frame : task.frames) text += FormatFrameIndented(frame, 2 * kIndent, style);
   return text;
 }
 
-std::string FormatTasks(const Picture& picture, const std::vector<cpython::Task>& tasks) {
+std::string FormatTasks(const Picture& picture, const std::vector<cpython::Task>& tasks,
+                        const TextStyle& style) {
   if (picture.task_tree) return FormatTaskTree(tasks, kIndent);
   std::string text;
-  for (const cpython::Task& task : tasks) text += FormatTask(task);
+  for (const cpython::Task& task : tasks) text += FormatTask(task, style);
   return text;
 }
 
-std::string FormatGreenlets(const std::vector<cpython::Greenlet>& greenlets) {
+std::string FormatGreenlets(const std::vector<cpython::Greenlet>& greenlets, const TextStyle& style) {
   std::string text;
   for (const cpython::Greenlet& greenlet : greenlets) {
     text += std::string(kIndent, ' ') + (greenlet.is_main ? "Main greenlet " : "Greenlet ") +
             TaskId(greenlet.id) + " (" + Visible(greenlet.type) + ", suspended)\n";
-    for (const cpython::Frame& frame : greenlet.frames) text += FormatFrameIndented(frame, 2 * kIndent);
+    for (const cpython::Frame& frame : greenlet.frames)
+      text += FormatFrameIndented(frame, 2 * kIndent, style);
   }
   return text;
 }
@@ -108,15 +102,17 @@ std::string FormatThread(const Picture& picture, const ShownThread& thread, cons
       thread.python.python_name.empty() ? thread.kernel.name : thread.python.python_name;
   if (!name.empty()) text += " \"" + Visible(name) + "\"";
   const std::string state = DescribeThread(picture, thread);
-  if (style.emphasis == Emphasis::kTerminal) text = "\x1b[1m" + text + "\x1b[0m";
+  text = Painted(style, kThreadColour, text);
   text += (state.empty() ? "" : " (" + state + ")") + "\n";
-  const std::string tasks = FormatTasks(picture, thread.tasks) + FormatGreenlets(thread.greenlets);
-  if (thread.mixed) return text + FormatMixed(*thread.mixed, style.columns, FormatFrame) + tasks;
+  const std::string tasks =
+      FormatTasks(picture, thread.tasks, style) + FormatGreenlets(thread.greenlets, style);
+  const auto format = [&style](const cpython::Frame& frame) { return FormatFrame(frame, style); };
+  if (thread.mixed) return text + FormatMixed(*thread.mixed, style.columns, format) + tasks;
   for (std::size_t i = 0; i < thread.python.frames.size(); ++i) {
     if (thread.python.left_out > 0 && i == thread.python.left_out_at) {
       text += "    (" + std::to_string(thread.python.left_out) + " frames left out)\n";
     }
-    text += FormatFrame(thread.python.frames[i]);
+    text += FormatFrame(thread.python.frames[i], style);
   }
   if (!thread.no_native.empty()) text += "    (no native frames: " + thread.no_native + ")\n";
   if (thread.python.torn) {
@@ -155,7 +151,7 @@ std::string PictureToText(const Picture& picture, const TextStyle& style) {
     text += (text.empty() ? "" : "\n") + FormatThread(picture, thread, style);
   if (!picture.other_tasks.empty()) {
     text += "\nTasks of event loops without a thread\n";
-    text += FormatTasks(picture, picture.other_tasks);
+    text += FormatTasks(picture, picture.other_tasks, style);
   }
   const std::size_t tasks = picture.snapshot.tasks.size();
   if (const auto count = picture.snapshot.task_count; count && *count > tasks) {
@@ -165,7 +161,7 @@ std::string PictureToText(const Picture& picture, const TextStyle& style) {
     text += "\n(not all tasks of asyncio are known: " + picture.snapshot.tasks_unknown + ")\n";
   }
   if (!picture.other_greenlets.empty()) {
-    text += "\nGreenlets of unknown threads\n" + FormatGreenlets(picture.other_greenlets);
+    text += "\nGreenlets of unknown threads\n" + FormatGreenlets(picture.other_greenlets, style);
   }
   const std::size_t greenlets = picture.snapshot.greenlets.size();
   if (const auto count = picture.snapshot.greenlet_count; count && *count > greenlets) {

@@ -23,6 +23,7 @@ struct Option {
   std::string_view name;   // "--timeout"; "-d,--duration"; "CODE" without dashes is a positional argument
   std::string_view value;  // what it takes, "SECONDS"; "" for switches and positional arguments
   std::string_view help;
+  std::string_view choices = "";  // "a|b|c": all it can be; "" where anything may stand
 };
 
 enum class TargetUse : std::uint8_t { kNone, kOptional, kRequired };

@@ -15,6 +15,7 @@ Command ListCommand();
 Command BacktraceCommand();
 Command WhyCommand();
 Command QueryCommand();
+Command SqlCommand();
 Command TablesCommand();
 Command MemoryCommand();
 Command FlamegraphCommand();

@@ -1,6 +1,9 @@
 // Shell completions, written from the table of commands so that they never lag behind it.
+#include <algorithm>
+
 #include "base/quote.h"
 #include "cli/commands.h"
+#include "cli/completion_values.h"
 #include "cli/output.h"
 
 namespace probing::cli {
@@ -42,41 +45,100 @@ std::string NamePattern(const Command& command) {
   return std::string(command.name) + (command.alias.empty() ? "" : "|" + std::string(command.alias));
 }
 
+std::string Spaced(std::string_view choices) {
+  std::string words(choices);
+  std::ranges::replace(words, '|', ' ');
+  return words;
+}
+
+bool TakesFile(std::string_view value) { return value == "FILE" || value == "PATH" || value == "DIR"; }
+
+// What the arguments of a command are, where that can be looked up: a kind of CompletionValues().
+std::string_view ArgumentKind(const Command& command) {
+  for (const Option& option : command.options) {
+    if (option.name == "SETTING") return "settings";
+    if (option.name == "TABLE") return "tables";
+    if (option.name == "SHELL") return "shells";
+  }
+  return "";
+}
+
+constexpr const char* kShells = "bash zsh fish";
+
+// -f|--format, of one option.
+std::string FlagPattern(const Option& option) { return Join(Flags(option), "|"); }
+
 std::string BashScript() {
   std::string script =
       "# bash completion of probing: source <(probing completion bash)\n"
+      "_probing_values() { probing completion --values \"$1\" 2>/dev/null | cut -f1; }\n"
       "_probing() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= word\n"
-      "  case $previous in\n"
-      "    -t|--target) COMPREPLY=($(compgen -W \"$(probing list 2>/dev/null | awk 'NR>1{print $1}')\" -- "
-      "\"$current\")); return ;;\n"
-      "    --dll|--file) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
-      "  esac\n"
-      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "  local words=() word glue= command= i\n"
+      "  for ((i = 0; i <= COMP_CWORD; i++)); do  # bash takes rank:0 and NAME=1 apart\n"
+      "    word=${COMP_WORDS[i]}\n"
+      "    case $word in\n"
+      "      :|=) words[${#words[@]}-1]+=$word; glue=1; continue ;;\n"
+      "    esac\n"
+      "    if [ -n \"$glue\" ]; then words[${#words[@]}-1]+=$word; glue=; else words+=(\"$word\"); fi\n"
+      "  done\n"
+      "  local current=${words[${#words[@]}-1]} previous=${words[${#words[@]}-2]}\n"
+      "  local before=${current%\"${current##*[:=]}\"} list=\n"
+      "  for word in \"${words[@]:1:${#words[@]}-2}\"; do\n"
       "    case $word in " +
       Join(CommandNames(), "|") +
       ") command=$word; break ;; esac\n"
       "  done\n"
-      "  case $command in\n"
-      "    '') COMPREPLY=($(compgen -W '" +
-      Join(CommandNames(), " ") + " -t --target --help --version' -- \"$current\")) ;;\n";
+      "  case $previous in\n"
+      "    -t|--target) list=$(_probing_values targets) ;;\n"
+      "    *) case $command:$previous in\n";
   for (const Command& command : AllCommands()) {
-    if (command.arguments == Arguments::kProgram) {
-      script += "    " + NamePattern(command) + ") COMPREPLY=($(compgen -W '" + Join(FlagsOf(command), " ") +
-                "' -- \"$current\") $(compgen -c -f -- \"$current\")) ;;\n";
-    } else {
-      script += "    " + NamePattern(command) + ") COMPREPLY=($(compgen -W '" + Join(FlagsOf(command), " ") +
-                "' -- \"$current\")) ;;\n";
+    for (const Option& option : command.options) {
+      if (!option.name.starts_with('-') || (option.choices.empty() && !TakesFile(option.value))) continue;
+      std::string pattern;
+      for (const std::string& name : {std::string(command.name), std::string(command.alias)}) {
+        for (const std::string& flag : Flags(option)) {
+          if (!name.empty()) pattern += (pattern.empty() ? "" : "|") + name + ":" + flag;
+        }
+      }
+      script += "      " + pattern + ") ";
+      script += option.choices.empty() ? "COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
+                                       : "list='" + Spaced(option.choices) + "' ;;\n";
     }
   }
-  return script + "  esac\n}\ncomplete -F _probing probing probe\n";
+  script += "    esac ;;\n  esac\n  if [ -z \"$list\" ]; then case $command in\n    '') list='" +
+            Join(CommandNames(), " ") + " -t --target --help --version' ;;\n";
+  for (const Command& command : AllCommands()) {
+    script += "    " + NamePattern(command) + ") ";
+    const std::string_view kind = ArgumentKind(command);
+    if (kind == "shells") {
+      script += "list='" + Join(FlagsOf(command), " ") + " " + kShells + "' ;;\n";
+    } else if (!kind.empty()) {
+      script +=
+          "list=\"" + Join(FlagsOf(command), " ") + " $(_probing_values " + std::string(kind) + ")\" ;;\n";
+    } else {
+      script += "list='" + Join(FlagsOf(command), " ") + "'";
+      if (command.arguments == Arguments::kProgram)
+        script +=
+            "; COMPREPLY=($(compgen -c -f -- \"$current\") $(compgen -W \"$list\" -- \"$current\")); return";
+      script += " ;;\n";
+    }
+  }
+  return script +
+         "  esac; fi\n"
+         "  COMPREPLY=($(compgen -W \"$list\" -- \"$current\"))\n"
+         "  COMPREPLY=(\"${COMPREPLY[@]#\"$before\"}\")\n"
+         "}\ncomplete -F _probing probing probe\n";
 }
 
 std::string ZshScript() {
   std::string script =
       "#compdef probing probe\n"
       "# zsh completion of probing: source <(probing completion zsh)\n"
-      "_probing_targets() { compadd -- ${(f)\"$(probing list 2>/dev/null | awk 'NR>1{print $1}')\"} }\n"
+      "_probing_values() {\n"
+      "  local -a values\n"
+      "  values=(${(f)\"$(probing completion --values $1 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')\"})\n"
+      "  _describe $1 values\n"
+      "}\n"
       "_probing() {\n"
       "  local -a commands\n"
       "  commands=(\n";
@@ -92,13 +154,26 @@ std::string ZshScript() {
       ") command=$word; break ;; esac\n"
       "  done\n"
       "  case ${words[CURRENT-1]} in\n"
-      "    -t|--target) _probing_targets; return ;;\n"
-      "    --dll|--file) _files; return ;;\n"
+      "    -t|--target) _probing_values targets; return ;;\n"
       "  esac\n"
       "  case $command in\n"
-      "    '') _describe command commands ;;\n";
+      "    '') _describe command commands; compadd -- -t --target --help --version ;;\n";
   for (const Command& command : AllCommands()) {
-    script += "    " + NamePattern(command) + ") compadd -- " + Join(FlagsOf(command), " ");
+    script += "    " + NamePattern(command) + ")\n      case ${words[CURRENT-1]} in\n";
+    for (const Option& option : command.options) {
+      if (!option.name.starts_with('-')) continue;
+      if (!option.choices.empty())
+        script +=
+            "        " + FlagPattern(option) + ") compadd -- " + Spaced(option.choices) + "; return ;;\n";
+      if (TakesFile(option.value)) script += "        " + FlagPattern(option) + ") _files; return ;;\n";
+    }
+    script += "      esac\n      compadd -- " + Join(FlagsOf(command), " ");
+    const std::string_view kind = ArgumentKind(command);
+    if (kind == "shells") {
+      script += std::string(" ") + kShells;
+    } else if (!kind.empty()) {
+      script += "; _probing_values " + std::string(kind);
+    }
     if (command.arguments == Arguments::kProgram) script += "; _files; _command_names";
     script += " ;;\n";
   }
@@ -109,21 +184,34 @@ std::string ZshScript() {
 std::string FishScript() {
   std::string script =
       "# fish completion of probing: probing completion fish | source\n"
-      "function __probing_targets; probing list 2>/dev/null | awk 'NR>1{print $1}'; end\n";
+      "function __probing_values; probing completion --values $argv[1] 2>/dev/null; end\n";
   const std::string none = "not __fish_seen_subcommand_from " + Join(CommandNames(), " ");
   for (const char* program : {"probing", "probe"}) {
     const std::string complete = std::string("complete -c ") + program + " ";
     script += complete + "-f\n";
-    script += complete + "-s t -l target -x -a '(__probing_targets)' -d 'the process to work on'\n";
+    script += complete + "-s t -l target -x -a '(__probing_values targets)' -d 'the process to work on'\n";
     for (const Command& command : AllCommands()) {
       const std::string name(command.name);
+      const std::string seen = complete + "-n " + QuoteForShell("__fish_seen_subcommand_from " + name);
       script += complete + "-n " + QuoteForShell(none) + " -a " + name + " -d " +
                 QuoteForShell(command.summary) + "\n";
+      const std::string_view kind = ArgumentKind(command);
+      if (kind == "shells") {
+        script += seen + " -a '" + kShells + "'\n";
+      } else if (!kind.empty()) {
+        script += seen + " -a '(__probing_values " + std::string(kind) + ")'\n";
+      }
       for (const Option& option : command.options) {
         if (!option.name.starts_with('-')) continue;
-        script += complete + "-n " + QuoteForShell("__fish_seen_subcommand_from " + name) + " -l " +
-                  Flags(option).back().substr(2) + (option.value.empty() ? "" : " -r") + " -d " +
-                  QuoteForShell(option.help) + "\n";
+        script += seen;
+        for (const std::string& flag : Flags(option))
+          script += flag.starts_with("--") ? " -l " + flag.substr(2) : " -s " + flag.substr(1);
+        if (!option.choices.empty()) {
+          script += " -x -a '" + Spaced(option.choices) + "'";
+        } else if (!option.value.empty()) {
+          script += TakesFile(option.value) ? " -r -F" : " -x";
+        }
+        script += " -d " + QuoteForShell(option.help) + "\n";
       }
     }
   }
@@ -131,6 +219,11 @@ std::string FishScript() {
 }
 
 Result<int> Run(const Invocation& invocation) {
+  if (invocation.Has("--values")) {
+    ASSIGN_OR_RETURN(const std::string values, CompletionValues(invocation.Get("--values")));
+    Print(values);
+    return 0;
+  }
   const std::string shell = invocation.arguments.empty() ? "" : invocation.arguments[0];
   if (shell == "bash") {
     Print(BashScript());
@@ -153,7 +246,9 @@ Command CompletionCommand() {
           .summary = "Print the completion script for bash, zsh or fish",
           .example = "source <(probing completion bash)",
           .arguments = Arguments::kOne,
-          .options = {{"SHELL", "", "bash, zsh or fish"}},
+          .options = {{"SHELL", "", "bash, zsh or fish"},
+                      {"--values", "KIND", "print what can stand in a place: targets, settings or tables",
+                       kCompletionKinds}},
           .run = Run};
 }
 

@@ -1,8 +1,11 @@
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
+#include "cli/terminal.h"
 #include "wire/contract.h"
 #include "wire/settings.h"
 
@@ -43,6 +46,22 @@ Result<Json> Ask(const Invocation& invocation, const Wishes& wishes) {
   return PostToDaemon(path, {{"set", wishes.set}});
 }
 
+// A setting takes several lines: its description is longer than what a line has left.
+std::string ForTerminal(const Json& settings) {
+  constexpr std::size_t kIndent = 4;
+  std::string text;
+  for (const Json& setting : settings) {
+    const std::string value = setting.value("value", "");
+    const std::string standard = setting.value("default", "");
+    text += Painted(setting.value("name", ""), Colour::kBold) + " = " + value;
+    if (value != standard) text += Painted("  (default " + standard + ")", Colour::kDim);
+    text += "\n" + std::string(kIndent, ' ') +
+            Wrapped(setting.value("description", ""), static_cast<std::size_t>(TerminalWidth()), kIndent) +
+            "\n";
+  }
+  return text;
+}
+
 Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const Wishes wishes, ReadWishes(invocation.arguments));
   ASSIGN_OR_RETURN(const Json answer, Ask(invocation, wishes));
@@ -64,6 +83,10 @@ Result<int> Run(const Invocation& invocation) {
   // One name: its value alone, for scripts.
   if (wishes.names.size() == 1 && wishes.set.empty()) {
     Print(shown[0].value("value", "") + "\n");
+    return 0;
+  }
+  if (isatty(STDOUT_FILENO) != 0) {
+    Print(ForTerminal(shown));
     return 0;
   }
   std::vector<std::vector<std::string>> rows;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,15 +152,24 @@ std::string HeadFor(const std::string& method, const std::string& path) {
          std::string(wire::kVersionHeader) + ": " PROBING_VERSION "\r\n";
 }
 
+// Readable when somebody has given up waiting.
+int GivenUpFd() {
+  static const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return fd;
+}
+
 // Waits for the beginning of an answer for as long as the daemon is alive: one that is stopped (SIGSTOP, a
 // debugger, a frozen cgroup) never answers.
 Result<void> WaitWhileAlive(const Channel& channel) {
-  pollfd ready{channel.fd(), POLLIN, 0};
+  std::uint64_t old = 0;
+  (void)!read(GivenUpFd(), &old, sizeof(old));  // meant for a request before this one
+  std::array<pollfd, 2> ready{pollfd{channel.fd(), POLLIN, 0}, pollfd{GivenUpFd(), POLLIN, 0}};
   while (true) {
-    const int n = poll(&ready, 1, kAliveEveryMs);
+    const int n = poll(ready.data(), ready.size(), kAliveEveryMs);
+    if (n > 0 && ready[0].revents == 0) return Error{Code::kFailed, "interrupted", ""};
     if (n > 0) return {};
     if (n < 0 && errno != EINTR) return ErrnoError("wait for probingd");
-    if (n < 0) continue;
+    if (n < 0 || Remote()) continue;
     std::optional<ScopedFd> fd = ConnectOnce();
     if (!fd) continue;  // it has ended, and the connection tells
     Channel other(std::move(*fd));
@@ -179,7 +189,7 @@ Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const s
   RETURN_IF_ERROR(channel.Write(net::WithBody(HeadFor(method, path), body)));
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
-  if (patience == Patience::kEndless && !Remote()) RETURN_IF_ERROR(WaitWhileAlive(channel));
+  if (patience == Patience::kEndless) RETURN_IF_ERROR(WaitWhileAlive(channel));
   return net::ReadAnswer(channel, deadline, kMaxAnswerBytes);
 }
 
@@ -278,6 +288,11 @@ Result<Json> Ask(const std::string& method, const std::string& path, const std::
 }
 
 }  // namespace
+
+void GiveUpRequests() {
+  const std::uint64_t one = 1;
+  (void)!write(GivenUpFd(), &one, sizeof(one));
+}
 
 bool PrintReceipt(const Json& receipt) {
   const Json failed = receipt.value("failed", Json::array());

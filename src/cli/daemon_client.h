@@ -37,6 +37,10 @@ struct Bytes {
 Result<std::string> GetBytes(const std::string& path, Patience patience = Patience::kSeconds);
 Result<Bytes> PostForBytes(const std::string& path, const Json& body, Patience patience = Patience::kSeconds);
 
+// Gives up what another thread waits for with Patience::kEndless: that call fails, and with its connection
+// ends what was asked for.
+void GiveUpRequests();
+
 // Says which hosts an answer is about, to people, and whether some are missing.
 bool PrintReceipt(const Json& receipt);
 

@@ -119,7 +119,7 @@ class Adapter {
 
   Result<Json> Handle(const std::string& command, const Json& arguments) {
     if (command == "initialize") return Capabilities();
-    if (command == "attach" || command == "launch") return Attach();
+    if (command == "attach" || command == "launch") return Attach(arguments);
     if (command == "setBreakpoints") return SetBreakpoints(arguments);
     if (command == "setExceptionBreakpoints") return CatchExceptions(arguments);
     if (command == "threads") return Threads();
@@ -151,8 +151,9 @@ class Adapter {
                  Json::array({{{"filter", "raised"}, {"label", "Raised Exceptions"}, {"default", false}}})}};
   }
 
-  Result<Json> Attach() {
-    ASSIGN_OR_RETURN(const DebugClient::Answer answer, client_.Ask("attach " + thread_));
+  Result<Json> Attach(const Json& arguments) {
+    const char* full = arguments.value("justMyCode", true) ? "" : " full";
+    ASSIGN_OR_RETURN(const DebugClient::Answer answer, client_.Ask("attach " + thread_ + full));
     if (answer.refused) return Error{Code::kFailed, answer.text, ""};
     attached_ = true;
     return Json::object();

@@ -9,6 +9,7 @@
 #include "cli/dap.h"
 #include "cli/debug_client.h"
 #include "cli/evaluation.h"
+#include "cli/highlight.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
 #include "wire/contract.h"
@@ -21,18 +22,23 @@ using State = DebugClient::State;
 
 constexpr std::int64_t kBeatUs = 30'000;
 constexpr double kPointSeconds = 30;
+constexpr std::string_view kIncomplete = "...\n";  // of debug_words.py
 
 // A person at the debugger's prompt.
 class DebugSession {
  public:
   explicit DebugSession(const Invocation& invocation)
       : client_(*invocation.target),
-        thread_(invocation.Get("--thread")),
+        thread_(invocation.Get("--thread") + (invocation.Has("--full") ? " full" : "")),
         post_mortem_(invocation.Has("--post-mortem")),
-        prompt_({.history_file = "debug_history", .complete = nullptr, .idle = [this] {
-                   (void)client_.Beat();
-                   return std::string();
-                 }}) {}
+        prompt_({.history_file = "debug_history",
+                 .complete = nullptr,
+                 .idle =
+                     [this] {
+                       (void)client_.Beat();
+                       return std::string();
+                     },
+                 .painter = ShowsColours() ? HighlightPython : nullptr}) {}
 
   Result<int> Run() {
     ASSIGN_OR_RETURN(seen_, client_.Beat());
@@ -69,6 +75,35 @@ class DebugSession {
     if (word.empty()) return State::kPaused;
     last_ = word;
     prompt_.Remember(word);
+    if (word == "interact") return Interact();
+    ASSIGN_OR_RETURN(const DebugClient::Answer answer, AskInBackground(word));
+    Show(answer);
+    return answer.state;
+  }
+
+  // Python's prompt with the names of the frame, until ^D.
+  Result<State> Interact() {
+    PrintAside("names are those of the frame; ^D comes back to the debugger\n");
+    while (true) {
+      Prompt::Input input = prompt_.Read(">>> ", "... ");
+      State state = State::kPaused;
+      while (input.kind == Prompt::Input::Kind::kText) {
+        if (input.text.find_first_not_of(" \n") == std::string::npos) break;
+        ASSIGN_OR_RETURN(const DebugClient::Answer answer, AskInBackground("interact " + input.text));
+        state = answer.state;
+        if (answer.refused || answer.text != kIncomplete) {
+          prompt_.Remember(input.text);
+          Show(answer);
+          break;
+        }
+        input = prompt_.ReadMore();
+      }
+      if (input.kind == Prompt::Input::Kind::kEnd || state != State::kPaused) return state;
+    }
+  }
+
+  // The debugger is told meanwhile that we are there, by the prompt's idle().
+  Result<DebugClient::Answer> AskInBackground(const std::string& word) {
     Result<DebugClient::Answer> answer = Error{};
     ASSIGN_OR_RETURN(const Json ignored, prompt_.WaitFor(
                                              [&]() -> Result<Json> {
@@ -76,16 +111,20 @@ class DebugSession {
                                                return Json::object();
                                              },
                                              [] {}));
-    if (!answer.ok()) {
-      PrintError(answer.error());
-      return State::kPaused;
-    }
-    if (answer->refused) {
-      PrintAside(answer->text);
+    if (!answer.ok()) return DebugClient::Answer{State::kPaused, Text(answer.error()), true};
+    return answer;
+  }
+
+  static std::string Text(const Error& error) {
+    return "probing: " + error.message + "\n" + (error.hint.empty() ? "" : "  hint: " + error.hint + "\n");
+  }
+
+  static void Show(const DebugClient::Answer& answer) {
+    if (answer.refused) {
+      PrintAside(answer.text);
     } else {
-      Print(answer->text);
+      Print(answer.text);
     }
-    return answer->state;
   }
 
   // Until a thread stops. ^C asks it to; ^C again leaves.
@@ -201,6 +240,7 @@ Command DebugCommand() {
           .arguments = Arguments::kMany,
           .options = {{"WHAT", "", "log FILE:LINE EXPR…, watch FUNC, trace FUNC, points, remove NUMBER|all"},
                       {"--thread", "TID", "the thread to pause (default: the main one)"},
+                      {"--full", "", "stop and step also in code of libraries, not only in your own"},
                       {"--post-mortem", "", "look at the last unhandled exception instead"},
                       {"--inject", "", "put a probe into the process first"},
                       {"--dap", "PORT", "serve the Debug Adapter Protocol on this port of localhost; 0: any"},

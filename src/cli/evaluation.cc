@@ -1,5 +1,7 @@
 #include "cli/evaluation.h"
 
+#include "base/source_path.h"
+#include "base/text.h"
 #include "cli/output.h"
 
 namespace probing::cli {
@@ -39,13 +41,31 @@ int Conclude(const Json& answer) {
   return code;
 }
 
+// On a terminal: the lines of libraries are faint, what was raised is red.
+std::string PaintedTraceback(const std::string& text) {
+  std::string out;
+  bool is_faint = false;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = TakePart(rest, '\n');
+    const bool is_frame = line.starts_with("  File \"");
+    if (is_frame) is_faint = IsLibraryFile(line.substr(8, line.find('"', 8) - 8));
+    if (!line.starts_with("  ")) is_faint = false;
+    const bool is_error = !line.starts_with(' ') && !line.starts_with("Traceback") && !line.empty();
+    out += is_error   ? PaintedAside(line, Colour::kRed)
+           : is_faint ? PaintedAside(line, Colour::kDim)
+                      : std::string(line);
+    out += '\n';
+  }
+  return out;
+}
+
 }  // namespace
 
 int PrintEvaluation(const Json& answer) {
   Print(answer.value("stdout", ""));
   PrintAside(answer.value("stderr", ""));
   if (answer.contains("value")) Print(answer.value("value", "") + "\n");
-  PrintAside(answer.value("traceback", ""));
+  PrintAside(PaintedTraceback(answer.value("traceback", "")));
   return Conclude(answer);
 }
 

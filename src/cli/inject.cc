@@ -15,7 +15,9 @@
 #include "cli/installation.h"
 #include "cli/job.h"
 #include "cli/output.h"
+#include "cpython/interpreter.h"
 #include "inject/entry_lock.h"
+#include "process/job_identity.h"
 #include "process/maps.h"
 #include "process/status.h"
 #include "wire/contract.h"
@@ -138,8 +140,12 @@ struct Options {
   std::string library;
   bool is_default = true;
   bool is_probe = true;  // or a library of somebody else's
+  bool needs_python = true;
   std::int64_t timeout_ms = 0;
 };
+
+// Whether an interpreter is there, by whatever name: most are found by the names of files.
+bool HasPython(pid_t pid) { return process::RunsPython(pid) || cpython::Interpreter::Attach(pid).ok(); }
 
 // Enters one process, or finds it entered already.
 Result<Json> Enter(pid_t pid, const Options& options) {
@@ -166,6 +172,11 @@ Result<Json> Enter(pid_t pid, const Options& options) {
   }
   if (Result<void> possible = inject::Preflight(pid); !possible.ok())
     return CannotAttach(pid, possible.error());
+  if (options.needs_python && !HasPython(pid)) {
+    return CannotAttach(pid, {Code::kFailed, process::ShortCommandLine(pid) + " has no Python in it",
+                              "`probing ps` lists the Python processes; --no-python attaches anyway, for "
+                              "programs that load Python later or use the C interface"});
+  }
   Result<inject::Report> entered = inject::Inject({.pid = pid,
                                                    .library_path = options.library,
                                                    .timeout_ms = options.timeout_ms,
@@ -284,6 +295,7 @@ Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(options.library, LibraryOf(invocation));
   options.is_default = !invocation.Has("--dll");
   options.is_probe = options.is_default || IsProbe(options.library);
+  options.needs_python = options.is_probe && !invocation.Has("--no-python");
   options.timeout_ms = static_cast<std::int64_t>(timeout_s * 1000);
   if (invocation.job) return EnterJob(invocation, options);
   Result<int> entered = EnterOne(invocation, options);
@@ -311,6 +323,7 @@ Command InjectCommand() {
                        "the command to use"},
                       {"--hostfile", "FILE", "the same with the hosts of a file, as MPI takes it"},
                       {"--dll", "PATH", "the library to load (default: the probe)"},
+                      {"--no-python", "", "also into a program without Python (yet)"},
                       {"--listen", "ADDRESS", "serve it there: the web page, HTTP and text for nc"},
                       {"--timeout", "SECONDS", "give up after this long (default: 5; 30 with --hosts)"},
                       {"--json", "", "print JSON"}},

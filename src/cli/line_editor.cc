@@ -196,8 +196,11 @@ void LineEditor::HandleControl(unsigned char byte, Event& event) {
       pattern_.clear();
       found_at_ = history_.size();
       break;
+    case Control('L'):
+      clears_ = true;
+      break;
     default:
-      break;  // ^L is only a new drawing
+      break;
   }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,11 @@ class LineEditor {
 
   // An empty line behind this prompt; the lines below the first have `more` in front of them.
   void Begin(std::string prompt, std::string more);
+
+  // How the text is shown: it gets the whole text and gives, for each byte, the number of a terminal's colour
+  // (31: red; 0: as it is). The default shows it plain.
+  using Painter = std::function<std::vector<std::uint8_t>(std::string_view text)>;
+  void UsePainter(Painter painter) { painter_ = std::move(painter); }
   // After kAccept: the block goes on with another line, indented as the last one suggests.
   void AddLine();
 
@@ -73,6 +79,7 @@ class LineEditor {
     int column = 0;
   };
   void Lay(std::string_view text, int columns, Position& at, std::string* out) const;
+  std::string Prompt(std::string_view prompt) const;
 
   std::string prompt_, more_;
   std::string text_;
@@ -86,7 +93,9 @@ class LineEditor {
   bool searching_ = false;
   std::string pattern_;
   std::size_t found_at_ = 0;
-  int drawn_rows_ = 0;  // how far below the first row the cursor is
+  int drawn_rows_ = 0;   // how far below the first row the cursor is
+  bool clears_ = false;  // ^L: the next drawing starts on an empty screen
+  Painter painter_;
 };
 
 // How many columns a terminal needs for the text. Characters of East Asia take two, accents none.

@@ -1,6 +1,7 @@
 // The editor's text: how it is moved in, changed, remembered and drawn.
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "cli/line_editor.h"
 
@@ -126,13 +127,22 @@ std::size_t LineEditor::LineEnd() const { return std::min(text_.find('\n', curso
 
 // Goes through the text as a terminal does, and writes it as it has to be sent.
 void LineEditor::Lay(std::string_view text, int columns, Position& at, std::string* out) const {
+  std::vector<std::uint8_t> colours;
+  if (out != nullptr && painter_) colours = painter_(text);
+  std::uint8_t colour = 0;
+  const auto paint = [&](std::uint8_t wanted) {
+    if (out == nullptr || wanted == colour) return;
+    *out += "\x1b[" + std::to_string(wanted) + "m";
+    colour = wanted;
+  };
   for (std::size_t i = 0; i < text.size();) {
     std::size_t size = 1;
     while (i + size < text.size() && IsContinuation(text[i + size])) ++size;
     const std::string_view character = text.substr(i, size);
+    paint(i < colours.size() && character != "\n" ? colours[i] : 0);
     i += size;
     if (character == "\n") {
-      if (out != nullptr) *out += "\r\n" + more_;
+      if (out != nullptr) *out += "\r\n" + Prompt(more_);
       at = {at.row + 1, DisplayColumns(more_)};
       continue;
     }
@@ -142,12 +152,18 @@ void LineEditor::Lay(std::string_view text, int columns, Position& at, std::stri
     at.column += width;
     if (out != nullptr) *out += tab ? std::string_view("    ") : character;
   }
+  paint(0);
+}
+
+std::string LineEditor::Prompt(std::string_view prompt) const {
+  return painter_ ? "\x1b[32m" + std::string(prompt) + "\x1b[0m" : std::string(prompt);
 }
 
 std::string LineEditor::Render(int columns) {
   const std::string prompt = searching_ ? "(search `" + pattern_ + "`) " : prompt_;
   std::string out = drawn_rows_ > 0 ? "\x1b[" + std::to_string(drawn_rows_) + "A" : "";
-  out += "\r\x1b[J" + prompt;
+  if (std::exchange(clears_, false)) out = "\x1b[H\x1b[2J";
+  out += "\r\x1b[J" + Prompt(prompt);
   Position cursor{0, DisplayColumns(prompt)};
   Lay(std::string_view(text_).substr(0, cursor_), columns, cursor, nullptr);
   Position end{0, DisplayColumns(prompt)};

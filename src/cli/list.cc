@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
@@ -21,7 +22,7 @@ Row Cells(const Json& target) {
           target.value("state", ""),
           target.value("python", ""),
           target.value("how", ""),
-          started_ns != 0 ? FormatTime(started_ns) : "",
+          started_ns != 0 ? FormatDuration((WallNs() - started_ns) / 1'000'000'000) : "",
           OneLine(target.value("command", ""), kCommandBytes)};
 }
 
@@ -88,7 +89,7 @@ void AddJob(const std::string& name, const std::vector<Member>& members, std::ve
 }
 
 std::string Describe(const Json& targets) {
-  Row header{"PID", "USER", "STATE", "PYTHON", "HOW", "SINCE", "COMMAND"};
+  Row header{"PID", "USER", "STATE", "PYTHON", "HOW", "FOR", "COMMAND"};
   Jobs jobs;
   const std::vector<const Json*> alone = SortOut(targets, jobs);
   std::vector<Row> rows;

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/visible.h"
+#include "cli/terminal.h"
 
 namespace probing::cli {
 namespace {
@@ -28,14 +29,60 @@ void PrintTo(int fd, std::string_view text) {
 }
 
 std::string PaintedFor(int fd, std::string_view text, Colour colour) {
-  static constexpr std::array<const char*, 5> kCodes{"1", "2", "31", "32", "33"};
+  static constexpr std::array<const char*, 6> kCodes{"1", "2", "31", "32", "33", "7"};
   if (!ColoursWanted(fd)) return std::string(text);
   return std::string("\x1b[") + kCodes[static_cast<std::size_t>(colour)] + "m" + std::string(text) +
          "\x1b[0m";
 }
 
-// Columns a terminal needs: escape sequences take none, a character of several bytes one.
-std::size_t Width(std::string_view text) {
+constexpr std::size_t kLeastColumn = 8;  // what is narrower than that is never cut
+
+std::vector<std::size_t> WidthsOf(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    if (row.size() == 1 && rows.front().size() > 1) continue;  // a title
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], VisibleWidth(row[i]));
+  }
+  return widths;
+}
+
+// Takes from the widest column until a row fits into the line of a terminal.
+void FitToTerminal(std::vector<std::vector<std::string>>& rows) {
+  const auto size = FindTerminalSize();
+  if (!size || size->columns <= 0) return;
+  std::vector<std::size_t> widths = WidthsOf(rows);
+  std::size_t total = 2 * (widths.size() - 1);
+  for (const std::size_t width : widths) total += width;
+  while (total > static_cast<std::size_t>(size->columns)) {
+    const auto widest = std::ranges::max_element(widths);
+    if (*widest <= kLeastColumn) break;
+    --*widest;
+    --total;
+  }
+  for (auto& row : rows) {
+    if (row.size() == 1) {
+      row[0] = FittedText(row[0], static_cast<std::size_t>(size->columns));
+      continue;
+    }
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = FittedText(row[i], widths[i]);
+  }
+}
+
+void AppendRow(std::string& out, const std::vector<std::string>& row,
+               const std::vector<std::size_t>& widths) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    out += row[i];
+    if (i + 1 < row.size()) out.append(widths[i] - VisibleWidth(row[i]) + 2, ' ');
+  }
+  while (out.ends_with(' ')) out.pop_back();
+  out += '\n';
+}
+
+}  // namespace
+
+// Escape sequences take none, a character of several bytes one.
+std::size_t VisibleWidth(std::string_view text) {
   std::size_t width = 0;
   bool escaped = false;
   for (const char c : text) {
@@ -46,17 +93,23 @@ std::size_t Width(std::string_view text) {
   return width;
 }
 
-void AppendRow(std::string& out, const std::vector<std::string>& row,
-               const std::vector<std::size_t>& widths) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    out += row[i];
-    if (i + 1 < row.size()) out.append(widths[i] - Width(row[i]) + 2, ' ');
+std::string FittedText(const std::string& text, std::size_t columns) {
+  if (VisibleWidth(text) <= columns) return text;
+  std::string out;
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < text.size() && width + 1 < columns;) {
+    std::size_t size = 1;
+    if (text[i] == '\x1b') {
+      while (i + size < text.size() && text[i + size - 1] != 'm') ++size;
+    } else {
+      while (i + size < text.size() && (static_cast<unsigned char>(text[i + size]) & 0xC0) == 0x80) ++size;
+      ++width;
+    }
+    out += text.substr(i, size);
+    i += size;
   }
-  while (out.ends_with(' ')) out.pop_back();
-  out += '\n';
+  return out + "…" + (text.find('\x1b') != std::string::npos ? "\x1b[0m" : "");
 }
-
-}  // namespace
 
 int PrintError(const Error& error) {
   std::string text = PaintedFor(STDERR_FILENO, "probing: ", Colour::kRed) + error.message + "\n";
@@ -75,20 +128,21 @@ void DrawAside(std::string_view orders) { (void)WriteAll(STDERR_FILENO, orders);
 
 std::string Painted(std::string_view text, Colour colour) { return PaintedFor(STDOUT_FILENO, text, colour); }
 
+std::string PaintedAside(std::string_view text, Colour colour) {
+  return PaintedFor(STDERR_FILENO, text, colour);
+}
+
 std::string FormatTable(const std::vector<std::string>& header,
                         const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::vector<std::string>> all{{}};
   for (const std::string& cell : header) all[0].push_back(Painted(cell, Colour::kBold));
   all.insert(all.end(), rows.begin(), rows.end());
+  FitToTerminal(all);
   return FormatRows(all);
 }
 
 std::string FormatRows(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
+  const std::vector<std::size_t> widths = WidthsOf(rows);
   std::string out;
   for (const auto& row : rows) AppendRow(out, row, widths);
   return out;
@@ -100,6 +154,29 @@ std::string OneLine(std::string_view text, std::size_t max_bytes) {
   std::size_t end = max_bytes;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // not inside a character
   return line.substr(0, end) + "…";
+}
+
+std::string Wrapped(std::string_view text, std::size_t columns, std::size_t indent) {
+  std::string out;
+  std::size_t at = 0;
+  while (!text.empty()) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    const std::size_t width = VisibleWidth(word);
+    if (at > indent && at + 1 + width > columns) {
+      out += "\n" + std::string(indent, ' ');
+      at = indent;
+    } else if (at > 0) {
+      out += ' ';
+      ++at;
+    } else {
+      at = indent;
+    }
+    out += word;
+    at += width;
+  }
+  return out;
 }
 
 std::string FormatTime(std::int64_t wall_ns) {

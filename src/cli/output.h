@@ -24,11 +24,14 @@ void DrawAside(std::string_view orders);
 // The same to stderr: progress and remarks, which are no result.
 void PrintAside(std::string_view text);
 
-enum class Colour { kBold, kDim, kRed, kGreen, kYellow };
+enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kReverse };
 // The text in that colour when stdout is a terminal and NO_COLOR is not set.
 std::string Painted(std::string_view text, Colour colour);
+// The same for what goes to stderr.
+std::string PaintedAside(std::string_view text, Colour colour);
 
-// Columns as wide as their widest cell, two spaces between; the header is bold.
+// Columns as wide as their widest cell, two spaces between; the header is bold. A row of one cell is a title
+// and may reach across the columns. On a terminal the widest columns are cut until a row fits into a line.
 std::string FormatTable(const std::vector<std::string>& header,
                         const std::vector<std::vector<std::string>>& rows);
 
@@ -37,6 +40,14 @@ std::string FormatRows(const std::vector<std::vector<std::string>>& rows);
 
 // A command line may hold anything: made visible, and cut when it is long.
 std::string OneLine(std::string_view text, std::size_t max_bytes);
+
+// Columns of a terminal that a text with colours takes.
+std::size_t VisibleWidth(std::string_view text);
+// The beginning of it that fits, with "…" when something is left out.
+std::string FittedText(const std::string& text, std::size_t columns);
+
+// In lines of at most `columns`, each after the first with that many spaces before it.
+std::string Wrapped(std::string_view text, std::size_t columns, std::size_t indent);
 
 // "2026-11-15 22:17:42", local time.
 std::string FormatTime(std::int64_t wall_ns);

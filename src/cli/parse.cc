@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/ps.h"
@@ -35,7 +36,7 @@ bool IsTargetFlag(std::string_view word) { return word == "-t" || word == "--tar
 Error UnknownCommand(const std::string& word) {
   std::vector<std::string_view> names;
   for (const Command& command : AllCommands()) names.push_back(command.name);
-  const std::string_view nearest = wire::Nearest(word, names);
+  const std::string_view nearest = Nearest(word, names);
   return {Code::kUsage, "there is no command \"" + word + "\"",
           nearest.empty() ? "`probing --help` lists all commands"
                           : "did you mean `probing " + std::string(nearest) + "`?"};
@@ -56,7 +57,7 @@ Error UsageError(const CLI::ParseError& error, const Command* command,
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     for (const std::string& word : words) {
       const bool known = std::find(names.begin(), names.end(), word) != names.end();
-      const std::string_view nearest = wire::Nearest(word, candidates);
+      const std::string_view nearest = Nearest(word, candidates);
       if (word.starts_with("--") && !known && !nearest.empty())
         hint = "did you mean " + std::string(nearest) + "?";
     }

@@ -99,6 +99,7 @@ Result<Json> Background::Take() {
 Prompt::Prompt(Options options) : options_(std::move(options)) {
   if (!IsInteractive()) return;
   terminal_.emplace();
+  editor_.UsePainter(options_.painter);
   if (!options_.history_file.empty()) editor_.history() = LoadHistory(options_.history_file);
 }
 

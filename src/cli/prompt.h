@@ -37,6 +37,7 @@ class Prompt {
     std::function<Result<Json>(const std::string& before_cursor)> complete;
     // Called about every 300 ms while nothing is typed. Returns something to be shown, "" for nothing.
     std::function<std::string()> idle;
+    LineEditor::Painter painter = nullptr;  // colours of what is typed; null for none
   };
   explicit Prompt(Options options);
   ~Prompt();

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/scoped_fd.h"
 #include "cli/commands.h"
-#include "cli/job.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
 #include "cli/recording.h"
@@ -29,7 +28,7 @@ Result<void> Deliver(const Invocation& invocation, const Question& question, con
   if (IsBinary(question.format) && isatty(STDOUT_FILENO) != 0 && path != "-") {
     return Error{Code::kUsage, question.format + " is not for a terminal", "write it to a file with -o FILE"};
   }
-  Print(answer);
+  Print(question.format == "table" ? PaintedTable(answer) : answer);
   return {};
 }
 
@@ -58,17 +57,9 @@ Result<int> Watch(const Invocation& invocation, const Question& question, double
 }
 
 Result<int> Run(const Invocation& invocation) {
-  Question question;
+  ASSIGN_OR_RETURN(Question question, QuestionOf(invocation));
   ASSIGN_OR_RETURN(question.sql, SourceText(invocation, "query", "SQL",
                                             "probing -t PID query 'SELECT * FROM python.backtrace'"));
-  question.target = invocation.target;
-  question.directory = invocation.directory;
-  question.store = invocation.store;
-  question.job = invocation.job;
-  if (question.job && question.job->empty()) {
-    ASSIGN_OR_RETURN(const auto ranks, RanksOfJob(""));
-    question.job = ranks.front().identity.job;
-  }
   question.format = FormatOf(invocation);
   if (invocation.Has("--watch")) {
     ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--watch", 1));
@@ -82,24 +73,24 @@ Result<int> Run(const Invocation& invocation) {
 }  // namespace
 
 Command QueryCommand() {
-  return {
-      .name = "query",
-      .summary = "Query in SQL what was recorded and what goes on now",
-      .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
-      .target = TargetUse::kOptional,
-      .target_may_have_ended = true,
-      .target_may_be_directory = true,
-      .target_may_be_store = true,
-      .target_may_be_job = true,
-      .all_is_fine = true,
-      .arguments = Arguments::kOne,
-      .options = {{"SQL", "", "one statement; - reads it from stdin"},
-                  {"--file", "FILE", "read the SQL from a file"},
-                  {"-f,--format", "FORMAT", "table (default), csv, json, jsonl, arrow, parquet, markdown"},
-                  {"-o,--output", "FILE", "write the result there; its suffix chooses the format"},
-                  {"--watch", "SECONDS", "ask again and again"},
-                  {"--json", "", "the same as --format json"}},
-      .run = Run};
+  return {.name = "query",
+          .summary = "Query in SQL what was recorded and what goes on now",
+          .example = "probing -t 1234 query \"SELECT func, lineno FROM python.backtrace\"",
+          .target = TargetUse::kOptional,
+          .target_may_have_ended = true,
+          .target_may_be_directory = true,
+          .target_may_be_store = true,
+          .target_may_be_job = true,
+          .all_is_fine = true,
+          .arguments = Arguments::kOne,
+          .options = {{"SQL", "", "one statement; - reads it from stdin"},
+                      {"--file", "FILE", "read the SQL from a file"},
+                      {"-f,--format", "FORMAT", "table (default), csv, json, jsonl, arrow, parquet, markdown",
+                       kQueryFormats},
+                      {"-o,--output", "FILE", "write the result there; its suffix chooses the format"},
+                      {"--watch", "SECONDS", "ask again and again"},
+                      {"--json", "", "the same as --format json"}},
+          .run = Run};
 }
 
 }  // namespace probing::cli

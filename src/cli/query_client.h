@@ -11,6 +11,9 @@
 
 namespace probing::cli {
 
+// What people may ask for: --format, .mode.
+inline constexpr std::string_view kQueryFormats = "table|csv|json|jsonl|arrow|parquet|markdown";
+
 struct Question {
   std::optional<pid_t> target;                    // without one: all probed processes of this host
   std::string directory;                          // of history files, instead of processes
@@ -20,8 +23,14 @@ struct Question {
   std::string format = "table";  // table, csv, json, jsonl, arrow, parquet, markdown
 };
 
+// About what a command line names; without SQL.
+Result<Question> QuestionOf(const Invocation& invocation);
+
 // The result in that format. Tables are as wide as the terminal, or as they need to be.
 Result<std::string> Query(const Question& question);
+
+// What is shown of an answer in the format "table": on a terminal its header is bold and its lines are faint.
+std::string PaintedTable(const std::string& table);
 
 // The same for a question that other hosts may be asked, too: whether all of them have answered.
 Result<Bytes> QueryHosts(const Question& question);

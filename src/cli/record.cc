@@ -34,7 +34,8 @@ Command RecordCommand() {
           .target = TargetUse::kRequired,
           .options = RecordingOptions(
               {{"-f,--format", "FORMAT",
-                "speedscope, collapsed, pprof, chrome, gecko, heatmap, svg or html (speedscope)"},
+                "speedscope, collapsed, pprof, chrome, gecko, heatmap, svg or html (speedscope)",
+                "speedscope|collapsed|pprof|chrome|gecko|heatmap|svg|html"},
                {"-o,--output", "FILE", "where to, - is stdout (profile-PID and a suffix)"}}),
           .run = Run};
 }

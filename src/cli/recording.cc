@@ -123,7 +123,10 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
 std::vector<Option> RecordingOptions(std::vector<Option> more) {
   std::vector<Option> options{
       {"-d,--duration", "SECONDS", "how long to record (10)"},
-      {"-r,--rate", "HZ", "samples per second (100, at most 10000; with --subprocesses 1000)"},
+      {"-r,--rate", "HZ",
+       "samples per second (100, at most 10000; with --subprocesses 1000); the setting probing.sample_rate "
+       "is "
+       "seconds between two"},
       {"--gil", "", "only threads that hold the GIL"},
       {"--idle", "", "also threads that wait"},
       {"--threads", "", "tell threads apart"},

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/evaluation.h"
+#include "cli/highlight.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
 #include "cli/query_client.h"
@@ -31,7 +32,8 @@ class Repl {
         prompt_({.history_file = "repl_history",
                  .complete =
                      [this](const std::string& text) { return Ask("complete", text, kCompletionSeconds); },
-                 .idle = [this] { return LostConnection(); }}) {}
+                 .idle = [this] { return LostConnection(); },
+                 .painter = ShowsColours() ? HighlightPython : nullptr}) {}
 
   Result<int> Run() {
     ASSIGN_OR_RETURN(const Json hello, Ask("hello", "", kHelloSeconds));
@@ -124,11 +126,11 @@ class Repl {
           ASSIGN_OR_RETURN(const std::string rows, Query({.target = target_, .sql = sql}));
           return Json{{"rows", rows}};
         },
-        [] {});
+        [] { GiveUpRequests(); });
     if (!answer.ok()) {
       last_code_ = PrintError(answer.error());
     } else {
-      Print(answer->value("rows", ""));
+      Print(PaintedTable(answer->value("rows", "")));
       last_code_ = 0;
     }
   }

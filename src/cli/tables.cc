@@ -41,7 +41,7 @@ Result<int> Run(const Invocation& invocation) {
     RETURN_IF_ERROR(CheckExists(question, invocation.arguments[0]));
   }
   ASSIGN_OR_RETURN(const std::string answer, Query(question));
-  Print(answer);
+  Print(question.format == "table" ? PaintedTable(answer) : answer);
   return 0;
 }
 

@@ -34,7 +34,7 @@ Error TooMuch(const std::string& what, std::int64_t bytes, std::int64_t budget_b
 
 // A table that a job made, and no job of that host: it has no rows of it, and nothing has failed.
 bool HasNoSuchTable(const Error& error) {
-  return error.message.starts_with("Catalog Error: Table with name");
+  return error.message.starts_with("table ") && error.message.find(" does not exist") != std::string::npos;
 }
 
 }  // namespace

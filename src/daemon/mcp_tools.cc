@@ -74,7 +74,7 @@ std::string RankingText(const observe::Recorder& recorder) {
   std::uint64_t all = 0;
   for (const flame::RankedFunction& function : ranking.functions) all += function.own;
   std::string text = std::to_string(recorder.samples_taken()) + " samples of " +
-                     std::to_string(ranking.threads) +
+                     std::to_string(ranking.threads.size()) +
                      " threads, waiting ones included\nown%  function (file:line)\n";
   for (std::size_t i = 0; i < std::min(kRankedFunctions, ranking.functions.size()); ++i) {
     const flame::RankedFunction& ranked = ranking.functions[i];

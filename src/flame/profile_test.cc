@@ -87,7 +87,7 @@ TEST(Ranking, ARecursiveFunctionCountsOnceAndOnlyTheTimeAskedForCounts) {
   EXPECT_EQ(ranking.functions[2].own, 0U);
   EXPECT_EQ(ranking.functions[2].total, 6U);
   EXPECT_EQ(ranking.on_cpu, 6U);
-  EXPECT_EQ(ranking.threads, 1U);
+  EXPECT_EQ(ranking.threads.size(), 1U);
 }
 
 TEST(View, FilesOfPackagesKeepTheirPackage) {

@@ -31,7 +31,7 @@ std::uint64_t TicksBetween(const Profile& profile, const Sample& sample, std::in
 Ranking Rank(const Profile& profile, const View& view, std::int64_t from_ns, std::int64_t to_ns) {
   Ranking ranking;
   std::map<Function, Ticks> by_function;
-  std::set<ThreadId> threads;
+  std::map<ThreadId, RankedThread> threads;
   const auto function_of = [&](FrameId id) {
     const Frame& frame = profile.frames()[id];
     return Function{frame.function, frame.file, view.by_line ? frame.line : frame.first_line};
@@ -39,9 +39,11 @@ Ranking Rank(const Profile& profile, const View& view, std::int64_t from_ns, std
   for (const Sample& sample : profile.samples()) {
     const std::uint64_t ticks = TicksBetween(profile, sample, from_ns, to_ns);
     if (ticks == 0) continue;
-    threads.insert(sample.thread);
-    if (sample.on_cpu) ranking.on_cpu += ticks;
-    if (sample.has_gil) ranking.with_gil += ticks;
+    RankedThread& thread = threads[sample.thread];
+    thread.thread = sample.thread;
+    thread.stack = sample.stack;
+    if (sample.on_cpu) ranking.on_cpu += ticks, thread.on_cpu += ticks;
+    if (sample.has_gil) ranking.with_gil += ticks, thread.with_gil += ticks;
     if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
     by_function[function_of(profile.stacks()[sample.stack].frame)].own += ticks;
     std::set<Function> seen;  // a recursive function is in the stack once
@@ -53,7 +55,10 @@ Ranking Rank(const Profile& profile, const View& view, std::int64_t from_ns, std
       counted.frame = frame;
     }
   }
-  ranking.threads = threads.size();
+  for (const auto& [id, thread] : threads) ranking.threads.push_back(thread);
+  std::ranges::stable_sort(ranking.threads, [](const RankedThread& a, const RankedThread& b) {
+    return std::tie(a.on_cpu, a.with_gil) > std::tie(b.on_cpu, b.with_gil);
+  });
   for (const auto& [function, ticks] : by_function) {
     RankedFunction ranked{profile.frames()[ticks.frame], ticks.own, ticks.total};
     ranked.function.line = std::get<2>(function);

@@ -14,11 +14,18 @@ struct RankedFunction {
   std::uint64_t total = 0;  // ticks in which it was in the stack, however often
 };
 
+struct RankedThread {
+  ThreadId thread = 0;
+  std::uint64_t on_cpu = 0;  // ticks
+  std::uint64_t with_gil = 0;
+  StackId stack = kEmptyStack;  // the one it had last
+};
+
 struct Ranking {
   std::vector<RankedFunction> functions;  // most own time first
   std::uint64_t on_cpu = 0;               // ticks of all threads
   std::uint64_t with_gil = 0;
-  std::size_t threads = 0;  // seen, idle or not
+  std::vector<RankedThread> threads;  // seen, idle or not; the busiest first
 };
 
 // Of what was seen between two points in time (monotonic).

@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include "base/source_path.h"
+
 namespace probing::flame {
 
 bool IsShown(const View& view, const Sample& sample) {
@@ -16,17 +18,7 @@ bool IsShown(const View& view, const Sample& sample) {
   return true;
 }
 
-std::string ShortFile(const std::string& file) {
-  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
-    const std::size_t at = file.rfind(folder);
-    if (at != std::string::npos) return file.substr(at + folder.size());
-  }
-  // The standard library: /usr/lib/python3.11/json/decoder.py.
-  const std::size_t library = file.rfind("/lib/python3");
-  const std::size_t package = library == std::string::npos ? library : file.find('/', library + 5);
-  if (package != std::string::npos) return file.substr(package + 1);
-  return file.substr(file.rfind('/') + 1);
-}
+std::string ShortFile(const std::string& file) { return std::string(ShortPath(file)); }
 
 std::string Label(const View& view, const Frame& frame) {
   if (frame.file.empty()) return frame.function;

@@ -6,10 +6,11 @@ from .debugger import debugger
 from .describe import Refused, source_line
 from .evaluate import FILE_NAME, run
 from .magics import short, where
-from .session import FrameScope, find_thread
-from .show import show
+from .session import FrameScope, find_thread, needs_more
+from .show import pretty, show, source_of
 
 LIST_AROUND = 5
+INCOMPLETE = "..."  # of interact: another line has to follow
 
 
 def place_of(frame):
@@ -50,6 +51,81 @@ def word_down(bug, rest):
 def word_print(bug, rest):
     """print EXPRESSION"""
     return show(eval(compile(rest, FILE_NAME, "eval"), FrameScope(bug.chosen_frame(), None)))
+
+
+def word_pp(bug, rest):
+    """pp EXPRESSION: the value in lines that can be read"""
+    return pretty(eval(compile(rest, FILE_NAME, "eval"), FrameScope(bug.chosen_frame(), None)))
+
+
+def word_args(bug, rest):
+    """the arguments of the function"""
+    frame = bug.chosen_frame()
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    names = dict(frame.f_locals)
+    shown = ["%s = %s" % (name, short(names[name])) for name in code.co_varnames[:count] if name in names]
+    return "\n".join(shown) or "%s() has no arguments" % code.co_name
+
+
+def word_ll(bug, rest):
+    """the source of the whole function"""
+    frame = bug.chosen_frame()
+    source = source_of(frame.f_code)
+    if source is None:
+        raise Refused("the source %s cannot be read" % frame.f_code.co_filename)
+    lines = []
+    for number, line in enumerate(source.split("\n"), frame.f_code.co_firstlineno):
+        lines.append("%4d %s %s" % (number, "->" if number == frame.f_lineno else "  ", line))
+    return "\n".join(lines)
+
+
+def word_display(bug, rest):
+    """display EXPRESSION: its value at every stop; alone: the list"""
+    if not rest:
+        return "\n".join(bug.displayed) or "nothing is displayed"
+    compile(rest, FILE_NAME, "eval")
+    if rest not in bug.displayed:
+        bug.displayed.append(rest)
+    return displayed_at(bug, [rest])
+
+
+def word_undisplay(bug, rest):
+    """undisplay EXPRESSION: no longer; alone: nothing any more"""
+    if rest and rest not in bug.displayed:
+        raise Refused("%s is not displayed; `display` lists what is" % rest)
+    bug.displayed = [each for each in bug.displayed if rest and each != rest]
+
+
+def displayed_at(bug, expressions):
+    lines = []
+    for expression in expressions:
+        try:
+            value = short(eval(compile(expression, FILE_NAME, "eval"), FrameScope(bug.chosen_frame(), None)))
+        except Exception as error:
+            value = "%s: %s" % (type(error).__name__, error)
+        lines.append("display %s = %s" % (expression, value))
+    return "\n".join(lines)
+
+
+def word_interact(bug, rest):
+    """Python's prompt with the names of the frame; ^D comes back"""
+    lines = rest.split("\n")
+    if not lines[-1].strip():  # the prompt indents; a line that is left empty ends the block
+        rest = "\n".join(lines[:-1] + [""])
+    if needs_more(rest):
+        return INCOMPLETE
+    value = run(rest, FrameScope(bug.chosen_frame(), bug.typed))
+    return None if value is None else pretty(value)
+
+
+def word_full(bug, rest):
+    """full on | off: stop and step also in code of libraries"""
+    if rest not in ("on", "off"):
+        raise Refused("full takes on or off; it is %s" % ("on" if bug.full else "off"))
+    bug.full = rest == "on"
+    return "stops %s" % ("everywhere" if bug.full else "in your own code only")
 
 
 def word_locals(bug, rest):
@@ -180,7 +256,7 @@ WORDS = {name[5:]: value for name, value in list(globals().items()) if name.star
 SHORT = {
     "w": "where", "bt": "where", "u": "up", "d": "down", "p": "print", "l": "list", "n": "next", "s": "step",
     "unt": "until", "r": "return", "c": "continue", "cont": "continue", "b": "break", "q": "detach",
-    "quit": "detach", "exit": "detach", "h": "help", "?": "help", "cl": "clear", "a": "locals",
+    "quit": "detach", "exit": "detach", "h": "help", "?": "help", "cl": "clear", "a": "args",
 }  # fmt: skip
 
 
@@ -202,7 +278,10 @@ def talk_debug(source, options):
     word, _, rest = source.strip(" \r\n").partition(" ")
     if word == "attach":
         need_gil()
-        bug.attach(owner, find_thread(rest), float(options.get("max_pause") or 600))
+        words = rest.split()
+        full = "full" in words
+        thread = "".join(word for word in words if word != "full")
+        bug.attach(owner, find_thread(thread), float(options.get("max_pause") or 600), full)
         return "@" + bug.state
     if word == "postmortem":
         return begin_post_mortem(bug, owner)
@@ -216,9 +295,13 @@ def talk_debug(source, options):
                 to_json(QUESTIONS[rest.partition(" ")[0]](bug, rest.partition(" ")[2])),
             )
         if word == "stopped":
-            return "@%s\n%s\n%s" % (bug.state, bug.reason, place_of(bug.chosen_frame()))
+            lines = [bug.reason, place_of(bug.chosen_frame()), displayed_at(bug, bug.displayed)]
+            return "@%s\n%s" % (bug.state, "\n".join(line for line in lines if line))
         before = bug.resumed
-        text = debug_word(bug, source.strip()) if source.strip() else None
+        if word == "interact":
+            text = word_interact(bug, source.partition(" ")[2])
+        else:
+            text = debug_word(bug, source.strip()) if source.strip() else None
         # It may have stopped again already: who waits for that is told where.
         state = bug.state if bug.resumed == before else "running"
         return "@%s%s" % (state, "" if text is None else "\n" + text)

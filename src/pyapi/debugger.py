@@ -17,6 +17,16 @@ LEASE_MS = 5000  # without a word from the debugger for so long, it is gone
 WAIT_SECONDS = 0.2
 
 
+OWN_CODE_SECONDS = 1.0  # a pause waits so long for a line of the user's own code
+LIBRARIES = ("/lib/python3", "/lib64/python3", "/site-packages/", "/dist-packages/")
+
+
+def is_users(code):
+    """The user's own code, as opposed to the standard library and installed packages."""
+    name = code.co_filename
+    return not name.startswith("<frozen") and not any(part in name for part in LIBRARIES)
+
+
 class Breakpoint(object):
     def __init__(self, number, place, condition, temporary):
         self.number = number
@@ -57,6 +67,11 @@ class Debugger(object):
         self.commands = 0  # under way
         self.resumed = 0  # how often
         self.of_the_job = None  # an exception on its way through the events
+        self.full = False  # whether to stop in code of libraries, too
+        self.in_library = False  # it goes on from a stop in a library: then it may stop there again
+        self.since = 0.0  # when it was asked to pause
+        self.displayed = []  # expressions
+        self.typed = {}  # names of `interact`
         self.backend = ByMonitoring(self) if monitoring is not None else ByTracing(self)
 
     # ── on the job's thread ──
@@ -85,6 +100,8 @@ class Debugger(object):
         if self.mode is None:
             return ""
         word, at, line = self.mode
+        if not self.full and not self.in_library and self.is_beside(frame, word):
+            return ""
         if word in ("pause", "step"):
             return word
         if word == "next" and (frame is at or not self.under_way(at)):
@@ -96,6 +113,16 @@ class Debugger(object):
         if word == "return" and not self.under_way(at):
             return word
         return ""
+
+    def is_beside(self, frame, word):
+        """In code of a library, and code of the user's own is below it, where the stop belongs."""
+        if is_users(frame.f_code) or word == "pause" and clock() - self.since > OWN_CODE_SECONDS:
+            return False
+        while frame is not None:
+            if is_users(frame.f_code):
+                return True
+            frame = frame.f_back
+        return False
 
     def under_way(self, frame):
         current = sys._getframe()
@@ -145,9 +172,10 @@ class Debugger(object):
         if self.state != "off":
             self.detach()
 
-    def attach(self, owner, ident, max_pause):
+    def attach(self, owner, ident, max_pause, full=False):
         self.free_for(owner)
-        self.owner, self.ident, self.max_pause = owner, ident, max_pause
+        self.owner, self.ident, self.max_pause, self.full = owner, ident, max_pause, full
+        self.displayed, self.typed = [], {}
         self.state = "running"
         self.error = None
         self.interrupt()
@@ -155,13 +183,14 @@ class Debugger(object):
     def interrupt(self):
         """Stops at the next line that the thread executes."""
         if self.ident is not None and self.state == "running":
-            self.mode = ("pause", None, 0)
+            self.mode, self.since, self.in_library = ("pause", None, 0), clock(), False
             self.backend.follow()
 
     def resume(self, mode):
         if self.ident is None:
             raise Refused("that is over: nothing can go on there; `detach` leaves")
         self.mode = mode
+        self.in_library = self.frame is not None and not is_users(self.frame.f_code)
         self.resumed += 1
         self.state = "running"
         self.backend.follow()

@@ -38,6 +38,7 @@ def parse_options(options):
     return dict(zip(parts[::2], parts[1::2]))
 
 
+hints = []  # what sessions know about a NameError: functions (error, options) that return lines
 operations = {}  # those of sessions: options["op"] → function(source, options) that returns text or None
 at_end = []  # of the evaluation under way: functions that may have something to say on stderr
 
@@ -94,6 +95,8 @@ def evaluate(source, limit, options):
             trace.write("%s\n" % error)
         elif kind is not Incomplete:
             describe(error, trace.write, set())
+            if kind is NameError and chosen.get("op", "eval") in ("eval", "line"):
+                trace.write("".join(hint(error, chosen) for hint in hints))
         del kind, error
 
     for note in at_end:

@@ -5,10 +5,13 @@ import sys
 from .at_step import begin_at_step, step_hooks
 from .describe import Refused
 from .evaluate import FILE_NAME, ONLY_AST, run
-from .session import find_thread, stack_of, thread_names
-from .show import describe_tensor, is_tensor, show
+from .session import Scope, find_thread, stack_of, thread_names
+from .show import describe_tensor, is_tensor, pretty, show
 
 MOST_VALUE = 200
+TIMEIT_SECONDS = 0.1  # of one run, at least
+TIMEIT_RUNS = 5
+MOST_LOOPS = 10000000
 
 
 def where(frame):
@@ -125,7 +128,39 @@ def magic_time(session, rest):
     if value is None:
         return text
     session.names["_"] = value
-    return show(value) + "\n" + text
+    return pretty(value) + "\n" + text
+
+
+def magic_timeit(session, rest):
+    """%timeit CODE: how long it takes on average, when it is run again and again"""
+    if not rest:
+        raise Refused("%timeit CODE: what is to be measured?")
+    time = sys.modules.get("time") or __import__("time")
+    names = Scope(session.scope())  # what the code assigns goes with it
+    loop = compile("for _ in _times:\n    " + rest, FILE_NAME, "exec")
+
+    def run_loops(count):
+        dict.__setitem__(names, "_times", range(count))
+        begun = time.perf_counter()
+        exec(loop, names)
+        return time.perf_counter() - begun
+
+    loops, seconds = 1, run_loops(1)
+    while seconds < TIMEIT_SECONDS and loops < MOST_LOOPS:
+        loops *= 10
+        seconds = run_loops(loops)
+    each = sorted([seconds / loops] + [run_loops(loops) / loops for _ in range(TIMEIT_RUNS - 1)])
+    mean = sum(each) / len(each)
+    return "%s per loop (mean of %d runs, %s to %s; %d loop%s each)" % (
+        duration(mean), len(each), duration(each[0]), duration(each[-1]), loops, "" if loops == 1 else "s",
+    )  # fmt: skip
+
+
+def duration(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return "%.3g %s" % (seconds / size, unit)
+    return "%.3g ns" % (seconds * 1e9)
 
 
 def magic_at(session, rest):
@@ -144,7 +179,7 @@ def magic_at(session, rest):
     if value is None:
         return None
     session.names["_"] = value
-    return show(value)
+    return pretty(value)
 
 
 def magic_stats(session, rest):

@@ -6,7 +6,7 @@ import sys
 from .alone import STAND_ALONE, undos
 from .bounded import bounded_repr
 from .describe import Refused
-from .evaluate import FILE_NAME, ONLY_AST, Incomplete, operations, run
+from .evaluate import FILE_NAME, ONLY_AST, Incomplete, hints, operations, run
 from .guard import may_end
 from .own import is_own, keepers
 
@@ -51,7 +51,7 @@ class FrameScope(Scope):
     def __init__(self, frame, session_names):
         self.kept = session_names
         self.local = dict(frame.f_locals)
-        Scope.__init__(self, self.local, session_names or {}, frame.f_globals)
+        Scope.__init__(self, self.local, {} if session_names is None else session_names, frame.f_globals)
         self.frame = frame
         code = frame.f_code
         self.fast = frozenset(code.co_varnames + code.co_cellvars + code.co_freevars)
@@ -154,6 +154,36 @@ def frame_at(ident, number):
     return frames[number]
 
 
+def hint_of_name(error, options):
+    """Where a name that was not found is a local variable: in which function, and how to get there."""
+    words = str(error).split("'")
+    name = getattr(error, "name", None) or (words[1] if len(words) > 2 else "")
+    try:
+        main = find_thread("")
+    except Refused:
+        main = None
+    for ident, (tid, _) in sorted(thread_names().items(), key=lambda item: item[0] != main):
+        frames = stack_of(ident)
+        for number, frame in enumerate(frames):
+            code = frame.f_code
+            if name not in code.co_varnames + code.co_cellvars + code.co_freevars:
+                continue
+            is_main = ident == main
+            if options.get("op") == "line":
+                way = (
+                    "%%frame %d" % number
+                    if is_main
+                    else "%%thread %s, then %%frame %d" % (tid or ident, number)
+                )
+            else:
+                way = "--frame %d" % number if is_main else "--thread %s --frame %d" % (tid or ident, number)
+            place = "%s:%d" % (code.co_filename.rpartition("/")[2], frame.f_lineno)
+            return "%s is a local variable of %s() (%s), frame %d%s: use %s\n" % (
+                name, code.co_name, place, number, "" if is_main else " of thread " + str(tid or ident), way,
+            )  # fmt: skip
+    return ""
+
+
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -248,7 +278,7 @@ def talk_line(source, options):
     from .at_step import begin_at_step
     from .ipython import ipython_line
     from .magics import magic
-    from .show import explain, show
+    from .show import explain, pretty
 
     session = session_of(options)
     lines = source.split("\n")
@@ -274,7 +304,7 @@ def talk_line(source, options):
     if value is None:
         return None
     session.names["_"] = value
-    return show(value, options["limit"])
+    return pretty(value, options["limit"])
 
 
 def talk_eval(source, options):
@@ -330,4 +360,5 @@ def leave():
 
 
 keepers.append(lambda: Scope.was_made or undos or leaving)
+hints.append(hint_of_name)
 operations.update(eval=talk_eval, line=talk_line, hello=talk_hello, close=talk_close)

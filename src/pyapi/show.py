@@ -2,7 +2,7 @@
 # modules only.
 import sys
 
-from .bounded import MOST_SHOWN, bounded_repr
+from .bounded import BRACKETS, LEAST_ITEM, MOST_SHOWN, bounded_repr, entries, kind_of
 from .evaluate import FILE_NAME
 from .heap import DEFAULT_SECONDS, Pace
 from .still import sums_of
@@ -10,6 +10,10 @@ from .still import sums_of
 SMALL_TENSOR = 64  # elements that are simply printed
 MEASURED_TENSOR = 4000000  # elements whose smallest and largest are looked for
 MOST_SOURCE_LINES = 400
+LINE_WIDTH = 79  # of pretty()
+SHORT_ENTRY = 24  # characters of an entry that may stand beside others
+MOST_NESTED = 6
+PRETTY = (list, tuple, set, frozenset, dict)
 
 
 def is_tensor(value):
@@ -28,6 +32,44 @@ def show(value, most=MOST_SHOWN):
         )
         return "[%s]" % inner if type(value) is list else "(%s%s)" % (inner, "," if len(value) == 1 else "")
     return bounded_repr(value, most)
+
+
+def pretty(value, most=MOST_SHOWN, indent=0, depth=0):
+    """As show(), but what does not fit into a line has an entry on each, or several when they are short."""
+    text = show(value, most)
+    kind = kind_of(value)
+    long = "\n" not in text and len(text) > LINE_WIDTH - indent
+    if not long or type(value) is not kind or kind not in PRETTY or depth > MOST_NESTED:
+        return text
+    opening, closing = BRACKETS.get(kind, ("{", "}"))
+    parts, left = [], most
+    for entry in entries(value, most // LEAST_ITEM + 1):
+        if left <= 0:
+            break
+        if kind is dict:
+            key = bounded_repr(entry[0], left)
+            at = indent + 1 + (len(key) + 2 if len(key) < SHORT_ENTRY else 0)
+            parts.append("%s: %s" % (key, pretty(entry[1], max(left - len(key), 1), at, depth + 1)))
+        else:
+            parts.append(pretty(entry, left, indent + 1, depth + 1))
+        left -= len(parts[-1]) + 2
+    if len(parts) < len(value):
+        parts.append("… (%d in all)" % len(value))
+    lines = filled(parts, LINE_WIDTH - indent) if kind is not dict else parts
+    comma = "," if kind is tuple and len(value) == 1 else ""
+    return opening + (",\n " + " " * indent).join(lines) + comma + closing
+
+
+def filled(parts, width):
+    """Short entries side by side."""
+    lines = []
+    for part in parts:
+        short_ones = lines and "\n" not in part and "\n" not in lines[-1] and len(part) <= SHORT_ENTRY
+        if short_ones and len(lines[-1]) + 2 + len(part) < width:
+            lines[-1] += ", " + part
+        else:
+            lines.append(part)
+    return lines
 
 
 def show_tensor(tensor):

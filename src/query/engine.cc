@@ -12,6 +12,7 @@
 #include "query/handles.h"
 #include "query/own_sources.h"
 #include "query/schema.h"
+#include "query/sql_mistake.h"
 #include "query/statement.h"
 #include "query/time_pruning.h"
 #include "query/user_views.h"
@@ -182,7 +183,14 @@ std::optional<SqlError> Engine::Run(std::string_view sql_view, const Limits& lim
   }
   std::optional<SqlError> error = RunStatement(IsShowTables(sql) ? kShowTables : sql, limits, sink, rows);
   if (error && error->is_engine_fault) is_broken_ = true;
-  if (error && error->code == Code::kMistake && catalog_.scope()->source_failed) error->code = Code::kFailed;
+  const bool is_mistake = error && (error->code == Code::kMistake || error->code == Code::kUsage);
+  if (is_mistake && catalog_.scope()->source_failed) error->code = Code::kFailed;
+  if (is_mistake) {
+    std::vector<std::string_view> names;
+    for (const table::Table* table : table::AllTables()) names.push_back(table->name);
+    for (const auto& table : user_tables_) names.push_back(table->table().name);
+    NameWhatWasMeant(*error, sql, names);
+  }
   helper_->Stop();
   const bool out_of_time = timer_->Stop();
   if (std::exchange(in_transaction_, false) && !RunOwn(api_, connection_, "ROLLBACK").ok()) is_broken_ = true;
@@ -267,8 +275,8 @@ std::optional<SqlError> Engine::CheckSystemTables(const std::string& sql) {
     const std::string last_name = name.substr(name.rfind('.') + 1);
     if (!catalog_.by_last_name().contains(last_name) || name == "system." + last_name) continue;
     if (name.starts_with("global.")) continue;
-    return SqlError{Code::kMistake, "Catalog Error: Table with name " + name + " does not exist!",
-                    "Did you mean \"system." + last_name + "\"?"};
+    return SqlError{Code::kUsage, "table " + name + " does not exist",
+                    "did you mean system." + last_name + "? `probing tables` lists all tables"};
   }
   return std::nullopt;
 }

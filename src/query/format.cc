@@ -44,11 +44,12 @@ Result<void> TextWriter::Flush(std::size_t if_larger_than) {
   return {};
 }
 
-std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptions& options, Output output) {
+std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptions& options, Output output,
+                                               std::string_view sql) {
   const DuckDb& api = engine.api();
   switch (options.format) {
     case Format::kTable:
-      return MakeTableWriter(api, options.width, std::move(output));
+      return MakeTableWriter(api, options.width, sql, std::move(output));
     case Format::kCsv:
       return MakeCsvWriter(api, std::move(output));
     case Format::kJson:

@@ -22,8 +22,9 @@ class FormatWriter : public ResultSink {
   virtual Result<void> End() = 0;
 };
 
-// REQUIRES: `engine` outlives the writer.
-std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptions& options, Output output);
+// `sql` tells the table for people what numbers are measured in. REQUIRES: `engine` outlives the writer.
+std::unique_ptr<FormatWriter> MakeFormatWriter(Engine& engine, const FormatOptions& options, Output output,
+                                               std::string_view sql = "");
 
 // What text formats share: the columns of a result, and a buffer that is handed on when it is large.
 class TextWriter : public FormatWriter {
@@ -51,7 +52,8 @@ class TextWriter : public FormatWriter {
 };
 
 // Writers that other files define.
-std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, Output output);
+std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, std::string_view sql,
+                                              Output output);
 std::unique_ptr<FormatWriter> MakeCsvWriter(const DuckDb& api, Output output);
 std::unique_ptr<FormatWriter> MakeJsonWriter(const DuckDb& api, Format format, Output output);
 std::unique_ptr<FormatWriter> MakeRowsWriter(const DuckDb& api, Output output);

@@ -4,6 +4,7 @@
 #include "base/visible.h"
 #include "query/display_width.h"
 #include "query/format.h"
+#include "query/units.h"
 
 namespace probing::query {
 namespace {
@@ -14,21 +15,32 @@ constexpr std::size_t kLeastWidth = 5;  // of texts; a number that is cut would 
 constexpr std::size_t kMostOfNumber = 24;
 constexpr std::size_t kGap = 1;  // "…" where columns were left out
 
+// A number whose digits all count.
+bool IsExact(const ValueType& type) { return type.id != DUCKDB_TYPE_FLOAT && type.id != DUCKDB_TYPE_DOUBLE; }
+
 class TableWriter : public TextWriter {
  public:
-  TableWriter(const DuckDb& api, int width, Output output)
-      : TextWriter(api, std::move(output)), limit_(width > 0 ? static_cast<std::size_t>(width) : 0) {}
+  TableWriter(const DuckDb& api, int width, std::string_view sql, Output output)
+      : TextWriter(api, std::move(output)),
+        limit_(width > 0 ? static_cast<std::size_t>(width) : 0),
+        units_(sql) {}
 
  private:
+  void BeginText() override {
+    for (const std::string& name : names_) column_units_.push_back(units_.UnitOf(name));
+  }
+
   void WriteRow(const std::vector<ColumnView>& columns, std::uint64_t row) override {
     std::vector<std::string> cells;
-    for (const ColumnView& column : columns) {
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const ColumnView& column = columns[i];
       if (column.IsNull(row)) {
         cells.emplace_back("NULL");
         continue;
       }
       std::string text;
       column.AppendText(text, row);
+      if (types_[i].is_number()) text = HumanNumber(text, column_units_[i], IsExact(types_[i]));
       cells.push_back(Visible(text));
     }
     ++count_;
@@ -169,6 +181,8 @@ class TableWriter : public TextWriter {
   }
 
   std::size_t limit_;
+  Units units_;
+  std::vector<std::string_view> column_units_;
   std::vector<std::vector<std::string>> waiting_;
   std::vector<std::size_t> widths_;  // of all columns
   std::vector<std::size_t> shown_;   // columns
@@ -177,8 +191,9 @@ class TableWriter : public TextWriter {
 
 }  // namespace
 
-std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, Output output) {
-  return std::make_unique<TableWriter>(api, width, std::move(output));
+std::unique_ptr<FormatWriter> MakeTableWriter(const DuckDb& api, int width, std::string_view sql,
+                                              Output output) {
+  return std::make_unique<TableWriter>(api, width, sql, std::move(output));
 }
 
 }  // namespace probing::query

@@ -31,9 +31,10 @@ Result<Format> ParseFormat(std::string_view name) {
   std::string all;
   for (const FormatName& format : kFormats) {
     if (format.name == name) return format.format;
+    if (format.format == Format::kRows || format.format == Format::kFrame) continue;  // of programs
     all += (all.empty() ? "" : ", ") + std::string(format.name);
   }
-  return Error{Code::kUsage, "there is no format " + std::string(name), "formats: " + all};
+  return Error{Code::kUsage, "there is no format " + std::string(name), "it is one of " + all};
 }
 
 void Cancellation::Cancel() {

@@ -57,12 +57,22 @@ bool IsEngineFault(std::string_view message) {
          message.find("database has been invalidated") != std::string_view::npos;
 }
 
+// What DuckDB calls the kinds of mistakes that it finds before it runs anything.
+bool IsOfTheText(std::string_view message) {
+  for (const std::string_view kind : {"Parser Error: ", "Binder Error: ", "Catalog Error: "}) {
+    if (message.starts_with(kind)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 SqlError ParseEngineError(std::string_view engine_message, std::string_view sql) {
   SqlError error;
   error.is_engine_fault = IsEngineFault(engine_message);
-  error.code = error.is_engine_fault ? Code::kFailed : Code::kMistake;
+  error.code = error.is_engine_fault         ? Code::kFailed
+               : IsOfTheText(engine_message) ? Code::kUsage
+                                             : Code::kMistake;
   constexpr std::string_view kLine = "\nLINE ";
   const auto at = engine_message.find(kLine);
   if (at == std::string_view::npos) {

@@ -218,12 +218,14 @@ class Worker {
     EndMessage end;
     try {
       remote_.Serve(message.has_provider ? engine_.get() : nullptr);
-      const std::unique_ptr<FormatWriter> writer =
-          MakeFormatWriter(*engine_, message.format, [&](std::string_view bytes) -> Result<void> {
+      const std::unique_ptr<FormatWriter> writer = MakeFormatWriter(
+          *engine_, message.format,
+          [&](std::string_view bytes) -> Result<void> {
             end.body += bytes;
             if (end.body.size() < kBytesAtOnce) return {};
             return SendFrame(kWorkerSocket, FrameType::kData, std::exchange(end.body, {}));
-          });
+          },
+          message.sql);
       Outcome outcome = engine_->Execute(message.sql,
                                          Sight{std::move(message.targets), std::move(message.history),
                                                message.has_gatherer ? remote_.gatherer() : nullptr},

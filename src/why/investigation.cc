@@ -33,14 +33,6 @@ std::string Script(pid_t pid) {
 
 }  // namespace
 
-bool IsLibraryFile(std::string_view file) {
-  for (const std::string_view part :
-       {"/lib/python3", "/lib64/python3", "/site-packages/", "/dist-packages/"}) {
-    if (file.find(part) != std::string_view::npos) return true;
-  }
-  return file.starts_with("<frozen");
-}
-
 const cpython::Frame* UserFrame(const std::vector<cpython::Frame>& frames) {
   for (const cpython::Frame& frame : frames) {
     if (!IsLibraryFile(frame.file)) return &frame;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/source_path.h"
 #include "process/blocked_call.h"
 #include "process/job_identity.h"
 #include "process/thread_status.h"
@@ -113,8 +114,6 @@ struct Investigation::Look {
   const PythonThread* python = nullptr;
 };
 
-// "train.py:40" of a frame that a user wrote: not in the standard library, not in a package.
-bool IsLibraryFile(std::string_view file);
 // The innermost frame of the user's; the innermost one when there is none; null without frames.
 const cpython::Frame* UserFrame(const std::vector<cpython::Frame>& frames);
 // The name without the class: "wait" of "Condition.wait".

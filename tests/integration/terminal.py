@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -22,16 +23,19 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 class Terminal:
     """Starts `probing` with these arguments; send() types, expect() waits for what is shown."""
 
-    def __init__(self, *arguments: object, columns: int = 100, **environment: str) -> None:
+    def __init__(self, *arguments: object, columns: int = 100, rows: int = 40, **environment: str) -> None:
         self.seen = ""  # everything that was shown, without escape sequences
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.raw = ""  # the same with them
         self._from = 0
         self.pid, self._fd = pty.fork()
+        size = struct.pack("HHHH", rows, columns, 0, 0)
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, size)  # before it may ask
             program = str(BIN / "probing")
             os.execve(
                 program, [program, *map(str, arguments)], clean_environment(TERM="xterm", **environment)
             )
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.code: int | None = None
 
     def send(self, text: str) -> None:
@@ -81,7 +85,9 @@ class Terminal:
             except OSError:  # the program is gone
                 data = b""
             if data:
-                self.seen += ESCAPES.sub("", data.decode(errors="replace"))
+                text = self._decoder.decode(data)
+                self.raw += text
+                self.seen += ESCAPES.sub("", text)
                 return True
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

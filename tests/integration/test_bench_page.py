@@ -1,4 +1,4 @@
-"""The page of benchmarks: every kind of result has its plots, and what was not measured is called so."""
+"""The page of benchmarks: every kind of result has its plots; what was not measured is not there."""
 
 from __future__ import annotations
 
@@ -94,22 +94,32 @@ RESULTS: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(bench_page, "RESULTS", tmp_path)
+def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_results_every_section_says_who_would_write_them(results: Path) -> None:
-    page = bench_page.page()
-    assert page.count("Not measured here yet") == len(bench_page.SECTIONS)
+def test_what_was_not_measured_has_no_section(results: Path) -> None:
+    page = bench_page.page(results)
+    assert page.count("## ") == 0
     assert "<svg" not in page
+
+
+def test_publishing_keeps_the_date_of_a_result(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_page, "RESULTS", results)
+    monkeypatch.setattr(bench_page, "PUBLISHED", results / "published")
+    path = results / "server.json"
+    path.write_text(json.dumps(RESULTS["server"]))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    bench_page.publish()
+    kept = json.loads((results / "published/server.json").read_text())
+    assert kept == RESULTS["server"] | {"date": "2023-11-14 22:13 UTC"}
+    assert "2023-11-14 22:13 UTC" in bench_page.page(results / "published")
 
 
 def test_every_kind_of_result_is_shown(results: Path) -> None:
     for name, content in RESULTS.items():
         (results / f"{name}.json").write_text(json.dumps(content))
-    page = bench_page.page()
-    assert "Not measured" not in page
+    page = bench_page.page(results)
     plots = re.findall(r"<svg.*?</svg>", page)
     assert len(plots) >= 2 * len(bench_page.SECTIONS)
     for plot in plots:
@@ -141,7 +151,7 @@ def test_every_kind_of_result_is_shown(results: Path) -> None:
 
 def test_the_page_beside_the_results_is_one_whole_file(results: Path) -> None:
     (results / "server.json").write_text(json.dumps(RESULTS["server"]))
-    html = to_html("x", bench_page.blocks())
+    html = to_html("x", bench_page.blocks(results))
     assert "<h2>Answers over HTTP</h2>" in html and "<svg" in html
     assert not re.search(r"(src|href)=", html)
 
@@ -161,4 +171,4 @@ def test_the_newest_result_counts(results: Path) -> None:
     for number, name in enumerate(("sampling-b", "sampling-a")):
         (results / f"{name}.json").write_text("{}")
         os.utime(results / f"{name}.json", (number, number))
-    assert bench_page.newest("sampling") == results / "sampling-a.json"
+    assert bench_page.newest("sampling", results) == results / "sampling-a.json"

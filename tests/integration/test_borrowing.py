@@ -15,7 +15,7 @@ StartTarget = Callable[..., Target]
 
 
 def inject(probing: Cli, target: Target) -> Answer:
-    answer = probing("-t", target.pid, "inject").expect(0)
+    answer = probing("-t", target.pid, "inject", "--no-python").expect(0)
     assert harness.is_probed(target.pid)
     return answer
 
@@ -77,7 +77,7 @@ def test_a_thread_that_waits_for_itself_is_put_back(probing: Cli, target: StartT
     job.expect_progress("allocations")
     for _ in range(3):
         before = job.snapshot()
-        answer = probing("-t", job.pid, "inject", "--timeout", 3)
+        answer = probing("-t", job.pid, "inject", "--no-python", "--timeout", 3)
         job.expect_progress("allocations")
         assert answer.code != 0
         assert "waited for a lock" in answer.stderr and "put back" in answer.stderr, answer
@@ -105,7 +105,7 @@ def test_a_program_that_never_leaves_its_coroutine_is_refused_by_name(
     probing: Cli, target: StartTarget
 ) -> None:
     job = target("odd_threads", "coroutine_only", c=True)
-    answer = probing("-t", job.pid, "inject", "--timeout", 1)
+    answer = probing("-t", job.pid, "inject", "--no-python", "--timeout", 1)
     assert answer.code != 0
     assert "a stack that is not its own" in answer.stderr, answer
     assert not harness.is_probed(job.pid)

@@ -20,6 +20,8 @@ COMMANDS = [
     "eject",
     "run",
     "list",
+    "sql",
+    "ps",
     "backtrace",
     "why",
     "eval",

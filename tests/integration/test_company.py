@@ -143,7 +143,7 @@ def test_what_a_killed_injector_left_is_removed_by_the_next(
             command = ["strace", "-f", "-qq", "-o", str(tmp_path / "log"), f"--trace={call}"]
             command += [f"--inject={call}:signal=KILL:when={number}", str(probing.bin / "probing")]
             subprocess.run(
-                [*command, "-t", str(victim.pid), "inject"],
+                [*command, "-t", str(victim.pid), "inject", "--no-python"],
                 capture_output=True,
                 timeout=60,
                 check=False,
@@ -151,7 +151,7 @@ def test_what_a_killed_injector_left_is_removed_by_the_next(
             )
             victim.expect_progress()
             left += count_left(victim.pid)
-        probing("-t", victim.pid, "inject").expect(0)
+        probing("-t", victim.pid, "inject", "--no-python").expect(0)
         harness.wait_until(lambda pid=victim.pid: count_left(pid) == 0, 10, "no memfd is left")
         maps = Path(f"/proc/{victim.pid}/maps").read_text().splitlines()
         assert not [line for line in maps if MEMFD in line and line.split()[1].endswith("s")], maps

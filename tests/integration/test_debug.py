@@ -339,3 +339,82 @@ def test_an_editor_attaches_by_the_debug_adapter_protocol(training: Callable[...
     assert adapter.wait(20) == 0
     adapter.stdout.close()
     job.expect_progress("steps")
+
+
+@pytest.fixture
+def library_calls(probing: Cli, target: StartTarget) -> Callable[..., Target]:
+    def start(python: str | None = None) -> Target:
+        job = target("library_calls", python=python) if python else target("library_calls")
+        probing("-t", job.pid, "inject").expect(0)
+        return job
+
+    return start
+
+
+def line_of(mark: str) -> int:
+    lines = (TARGETS / "target_library_calls.py").read_text().splitlines()
+    return 1 + next(i for i, line in enumerate(lines) if f"# {mark}" in line)
+
+
+@pytest.mark.parametrize("python", VERSIONS)
+def test_step_and_pause_stay_in_ones_own_code(
+    library_calls: Callable[..., Target], debug: Start, python: str
+) -> None:
+    session = debug(library_calls(python))
+    assert "target_library_calls.py" in session.seen  # where it paused
+    session.ask(f"tbreak target_library_calls.py:{line_of('the library')}", PROMPT)
+    session.ask("continue", "breakpoint")
+    session.expect(PROMPT)
+    session.ask("step", r"in encode\(\)")  # not in json/__init__.py, but in what json calls
+    session.expect(PROMPT)
+    session.ask("clear all", PROMPT)
+    session.ask("return", r"in (encode|save)\(\)")
+    session.expect(PROMPT)
+    session.ask("until", r"in (encode|save)\(\)")
+
+
+def test_full_steps_into_libraries(library_calls: Callable[..., Target], debug: Start) -> None:
+    session = debug(library_calls(), "--full")
+    session.ask(f"tbreak target_library_calls.py:{line_of('the library')}", PROMPT)
+    session.ask("continue", "breakpoint")
+    session.expect(PROMPT)
+    session.ask("step", r"json/__init__\.py:\d+ in dumps\(\)")
+    session.expect(PROMPT)
+    session.ask("full off", "your own code only")
+    session.expect(PROMPT)
+    session.ask("full", "takes on or off; it is off")
+
+
+def test_words_that_pdb_has(training: Callable[..., Target], debug: Start) -> None:
+    session = debug(training())
+    session.ask("tbreak half", PROMPT)  # of the other thread: never here
+    session.ask(f"tbreak target_training.py:{UPDATE_LINE}", PROMPT)
+    session.ask("display model.weight", r"display model\.weight = \d+\.\d+")
+    session.expect(PROMPT)
+    session.ask("continue", r"breakpoint 2.*display model\.weight = \d+\.\d+")
+    session.expect(PROMPT)
+    session.ask("args", r"report = <report\.Report")
+    session.expect(PROMPT)
+    session.ask("ll", rf"def train\(report\):.*{UPDATE_LINE} ->.*report\[\"loss\"\]")
+    session.expect(PROMPT)
+    session.ask(
+        "pp {'weights': list(range(60)), 'name': 'x' * 40}", r"\{'weights': \[0, 1, 2.*\n.*'name': 'x+'\}"
+    )
+    session.expect(PROMPT)
+    session.ask("undisplay", PROMPT)
+    session.ask("display", "nothing is displayed")
+    session.expect(PROMPT)
+    session.send("interact\r")
+    session.expect(r">>> ")
+    session.ask("for i in range(2):", r"\.\.\. ")
+    session.send("    print('round', i, type(model).__name__)\r")
+    session.expect(r"\.\.\. ")
+    session.send("\r")
+    session.expect("round 0 Model\nround 1 Model\n")
+    session.expect(r">>> ")
+    session.ask("mine = lr + 1", r">>> ")
+    session.ask("mine", r"1\.001")
+    session.expect(r">>> ")
+    session.send("\x04")
+    session.expect(PROMPT)
+    session.ask("detach", "goes on")

@@ -193,15 +193,30 @@ def test_commands_of_the_documents_have_these_options(probing: Cli) -> None:
 
 
 # The rest needs a second host, a terminal, or a condition that this job does not meet.
-RUN = {"backtrace", "inject", "config", "list", "tables", "memory", "doctor"}
-NEEDS_MORE = ("--job", "--leaks", "probing.server.certificate=")
+RUN = {
+    "backtrace",
+    "inject",
+    "config",
+    "list",
+    "tables",
+    "memory",
+    "doctor",
+    "version",
+    "completion",
+    "query",
+}
+RUN_ONCE = {"top"}  # with --once only
+NEEDS_MORE = ("--job", "--leaks", "--watch", "probing.server.certificate=")
 
 
 def test_commands_of_the_documents_work(probing: Cli, job: Target) -> None:
-    some = [words for words in commands() if words[0] in RUN]
+    some = [words for words in commands() if words[0] in RUN or (words[0] in RUN_ONCE and "--once" in words)]
     for words in some:
+        if words[0] == "query" and "-f" not in words:
+            continue  # those run by themselves, below
         if not any(word.startswith(NEEDS_MORE) for word in words):
-            target = ["-t", str(job.pid)] if words[0] in {"backtrace", "inject", "config", "memory"} else []
+            takes = {"backtrace", "inject", "config", "memory", "top"}
+            target = ["-t", str(job.pid)] if words[0] in takes else []
             probing(*target, *(word.replace("4711", str(job.pid)) for word in words)).expect(0)
     assert len(some) > 10
     probing("-t", job.pid, "config", "probing.torch.profiling=off").expect(0)
@@ -216,3 +231,11 @@ def test_a_query_of_the_cookbook_runs(ask: Rows, sql: str, has_rows: bool) -> No
 @pytest.mark.parametrize("sql", guide_queries(), ids=lambda sql: sql[:40])
 def test_a_query_of_the_guides_runs(ask: Rows, sql: str) -> None:
     ask(sql)
+
+
+@pytest.mark.parametrize("name", ["torchrun", "accelerate", "deepspeed", "ray", "lightning"])
+def test_the_first_line_of_a_framework_is_that_of_the_launchers(name: str) -> None:
+    """Lines of launchers.md are run by test_start_hook.py and test_frameworks.py."""
+    lines = re.findall(r"^    (PROBING=1 .*)$", (DOCS / f"guides/{name}.md").read_text(), re.MULTILINE)
+    assert len(lines) == 1
+    assert f"`{lines[0]}`" in (DOCS / "guides/launchers.md").read_text()

@@ -18,7 +18,7 @@ StartTarget = Callable[..., Target]
 
 
 def inject(probing: Cli, target: Target) -> None:
-    probing("-t", target.pid, "inject").expect(0)
+    probing("-t", target.pid, "inject", "--no-python").expect(0)
     assert harness.is_probed(target.pid)
 
 

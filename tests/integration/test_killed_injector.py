@@ -38,6 +38,7 @@ def run_under_strace(probing: Cli, pid: int, log: Path, *options: str) -> subpro
         "-t",
         str(pid),
         "inject",
+        "--no-python",
     ]
     return subprocess.run(command, capture_output=True, timeout=60, env=harness.clean_environment())
 
@@ -69,7 +70,7 @@ def test_the_target_lives_when_the_injector_is_killed_at_any_system_call(
             killed += result.returncode != 0
             victim.expect_progress()
             # It can still be entered, or says that it is: nothing half-done is in the way.
-            probing("-t", victim.pid, "inject").expect(0)
+            probing("-t", victim.pid, "inject", "--no-python").expect(0)
             victim.expect_progress()
             victim.kill()
     assert killed > 0, "strace never killed the injector"

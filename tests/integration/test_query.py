@@ -66,7 +66,7 @@ def test_output_files_choose_their_format(probing: Cli, tmp_path: Path) -> None:
 
 
 def test_an_error_shows_the_place(probing: Cli) -> None:
-    answer = probing("query", "SELECT nope FROM python.stacks").expect(1)
+    answer = probing("query", "SELECT nope FROM python.stacks").expect(2)
     assert "nope" in answer.stderr
     lines = answer.stderr.splitlines()
     caret = next(i for i, line in enumerate(lines) if line.strip() == "^")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,3 +186,65 @@ def test_a_gil_that_does_not_come_is_said_with_its_holder(probing: Cli, target: 
     assert answer.code == 5, answer
     assert "holds the GIL" in answer.stderr
     assert "hold" in answer.stderr
+
+
+def test_long_values_are_shown_in_lines(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask(
+        "{'weights': list(range(60)), 'name': 'x' * 40, 'nested': {'a': 1}}",
+        r"\{'weights': \[0, 1, 2[^\n]*,\n(?: {13}\d[^\n]*\n)+ 'name': 'x+',\n 'nested': \{'a': 1\}\}\n>>> ",
+    )
+    session.ask("[1, 2, 3]", r"\n?\[1, 2, 3\]\n>>> ")
+
+
+def test_timeit_measures(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask(
+        "%timeit sum(range(100))", r"(ns|µs|ms) per loop \(mean of 5 runs, .* to .*; \d+ loops? each\)"
+    )
+    session.expect(PROMPT)
+    session.ask("%timeit nosuch", "NameError")
+
+
+def test_control_l_clears_the_screen(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.send("1 +\x0c 1\r")
+    session.expect(r"\n2\n>>> ")
+    assert "\x1b[H\x1b[2J" in session.raw
+
+
+def test_what_is_typed_has_colours(busy: Target, repl: OpenRepl) -> None:
+    session = repl(busy)
+    session.ask("len('text') if True else 0", r"4\n>>> ")
+    assert "\x1b[32m'text'" in session.raw
+    assert "\x1b[35mif" in session.raw
+
+
+WAITS = """
+import time
+def train():
+    gradient = 21.0
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.1)
+train()
+"""
+
+
+def test_a_name_that_is_a_local_variable_is_said_to_be_one(
+    probing: Cli, terminal: Callable[..., Terminal]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE) as job:
+        assert job.stdout is not None
+        job.stdout.readline()
+        probing("-t", job.pid, "inject").expect(0)
+        answer = probing("-t", job.pid, "eval", "gradient * 2")
+        said = answer.stderr
+        assert answer.code == 1
+        assert "gradient is a local variable of train() (<string>:" in said
+        assert said.endswith("frame 0: use --frame 0\n")
+        assert probing("-t", job.pid, "eval", "--frame", 0, "gradient * 2").expect(0).stdout == "42.0\n"
+        session = terminal(PROMPT, "-t", job.pid, "repl")
+        session.ask("gradient", r"gradient is a local variable of train\(\).*use %frame 0")
+        assert "local variable" not in probing("-t", job.pid, "eval", "nosuch").stderr
+        job.kill()
