@@ -70,7 +70,7 @@ std::uint64_t ToData(void* pointer) { return reinterpret_cast<std::uint64_t>(poi
 }  // namespace
 
 bool WaitForOurOtherTracers(pid_t tid) {
-  constexpr std::int64_t kLongestMs = 100;
+  constexpr std::int64_t kLongestMs = 1000;  // on a busy machine one of ours may not run meanwhile
   const Deadline deadline = Deadline::AfterMs(kLongestMs);
   while (!deadline.passed()) {
     const auto status = ReadStatus(tid);

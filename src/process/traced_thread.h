@@ -23,7 +23,7 @@
 namespace probing::process {
 
 // A thread has one tracer at a time, and a sampler or a backtrace of ours may be that for some microseconds.
-// Waits until it is not, at most 100 ms. False when somebody else traces the thread, or ours does not end.
+// Waits until it is not, at most a second. False when somebody else traces the thread, or ours does not end.
 bool WaitForOurOtherTracers(pid_t tid);
 
 class TracedThread {

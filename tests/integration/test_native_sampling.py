@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,31 @@ def test_ten_thousand_samples_of_a_training_loop(probing: Cli, target: StartTarg
     print(json.dumps({"active": sum(active), "taken": profile["samples_taken"], **profile["lost"]}))
     assert sum(active) >= 10_000
     assert profile["lost"]["unmerged"] == 0
+
+
+def test_a_process_that_is_sampled_can_be_entered_meanwhile(probing: Cli, target: StartTarget) -> None:
+    """Each sample holds a thread for a moment, and such a moment is no debugger."""
+    busy = target("busy")
+    command = [
+        "-t",
+        str(busy.pid),
+        "record",
+        "--native",
+        "-f",
+        "collapsed",
+        "-o",
+        "/dev/null",
+        "-d",
+        "60",
+        "-r",
+        "1000",
+    ]
+    recording = subprocess.Popen([probing.bin / "probing", *command], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(20):
+            probing("-t", busy.pid, "inject").expect(0)
+            probing("-t", busy.pid, "eject").expect(0)
+    finally:
+        recording.kill()
+        recording.wait()
+    busy.expect_unharmed()
