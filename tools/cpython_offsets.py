@@ -5,7 +5,7 @@
     tools/cpython_offsets.py --check [PYTHON…]  compares them with these Pythons, or all here; 1: they differ
 
 A small C program of offsetof() lines is compiled against the headers of an installed Python (include/ and
-include/internal/, with Py_BUILD_CORE). The tables have one version of each minor release from 3.6 to 3.12;
+include/internal/, with Py_BUILD_CORE). The tables have one version of each minor release from 3.4 to 3.12;
 later ones describe themselves (_Py_DebugOffsets). Written: src/cpython/measured_offsets.h, what stacks are
 read from, and src/pyapi/measured_offsets.h, what the GIL is taken with. A version that is not installed
 keeps its numbers.
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST, LAST = 6, 12
+FIRST, LAST = 4, 12
 READER = ROOT / "src/cpython/measured_offsets.h"
 GIL = ROOT / "src/pyapi/measured_offsets.h"
 
@@ -128,6 +128,8 @@ GIL_FIELDS = [
 FIELDS = {READER: READER_FIELDS, GIL: GIL_FIELDS}
 
 HEADERS = {
+    4: ["Python.h", "frameobject.h"],
+    5: ["Python.h", "frameobject.h"],
     6: ["Python.h", "frameobject.h"],
     7: ["Python.h", "frameobject.h", "internal/pystate.h", "internal/mem.h"],
     8: ["Python.h", "frameobject.h", "internal/pycore_pystate.h", "internal/pycore_pymem.h"],

@@ -17,14 +17,27 @@ constexpr std::uint64_t kTagBits = 7;
 constexpr int kFirstWithFrameInside = 11;
 constexpr std::uint32_t kFrameState311 = 59;
 constexpr std::uint32_t kFrame311 = 64;
-constexpr std::uint32_t kFrameState = 51;  // 3.12 to 3.14
+constexpr std::uint32_t kFrameState = 51;  // since 3.12
 constexpr std::uint32_t kFrame = 56;
-constexpr std::int8_t kExecuting = 0;  // less: not started or suspended; more: done
-constexpr std::int8_t kAwaiting = -1;  // since 3.13; before, it is suspended for whatever reason
 
-constexpr std::uint8_t kYieldFrom = 72;         // the instruction, up to 3.10
-constexpr std::uint8_t kResumeAfterAwait = 2;   // or more: the argument of RESUME in 3.11 and 3.12
-constexpr std::uint64_t kInstructionBytes = 2;  // an opcode and an argument
+// The states of a frame, by version: less than `executing` is not started or suspended, more is done.
+struct FrameStates {
+  std::int8_t created, executing;
+  std::int8_t first_awaiting, last_awaiting;  // since 3.13; before, it is suspended for whatever reason
+};
+constexpr FrameStates StatesOf(int minor) {
+  if (minor >= 15) return {.created = 0, .executing = 4, .first_awaiting = 2, .last_awaiting = 3};
+  return {.created = static_cast<std::int8_t>(minor <= 12 ? -2 : -3),
+          .executing = 0,
+          .first_awaiting = -1,
+          .last_awaiting = -1};
+}
+
+constexpr std::uint8_t kYieldFrom = 72;        // the instruction, up to 3.10
+constexpr std::uint8_t kResumeAfterAwait = 2;  // or more: the argument of RESUME in 3.11 and 3.12
+
+// An opcode and an argument; up to 3.5 an opcode alone, if it has no argument, as the one we look for.
+constexpr std::uint64_t InstructionBytes(int minor) { return minor <= 5 ? 1 : 2; }
 
 Error Moved() { return {Code::kFailed, "the task moved while it was read", ""}; }
 
@@ -77,18 +90,19 @@ Result<AwaitChainReader::Suspension> AwaitChainReader::ReadSuspension(RemoteAddr
                                                                       Kind kind) const {
   const RemoteAddress value = generator + objects_.value;
   const bool is_inside = minor_ >= kFirstWithFrameInside;
+  const FrameStates states = StatesOf(minor_);
   RemoteAddress frame = value + (minor_ == kFirstWithFrameInside ? kFrame311 : kFrame);
   std::int8_t state = 0;
   Suspension suspension;
   if (is_inside) {
     const std::uint32_t at = minor_ == kFirstWithFrameInside ? kFrameState311 : kFrameState;
     ASSIGN_OR_RETURN(state, memory_->ReadValue((value + at).As<std::int8_t>()));
-    if (state == kExecuting) {
+    if (state == states.executing) {
       suspension.state = State::kExecuting;
       const auto running = stacks_->ReadWaiting({frame});
       if (running.ok()) suspension.frame = running->front();
     }
-    if (state >= kExecuting) return suspension;
+    if (state >= states.executing) return suspension;
   } else {
     ASSIGN_OR_RETURN(frame, memory_->ReadValue(value.As<RemoteAddress>()));
     if (!frame) return suspension;  // done
@@ -97,7 +111,7 @@ Result<AwaitChainReader::Suspension> AwaitChainReader::ReadSuspension(RemoteAddr
   suspension.frame = frames.front();
   bool is_new = false;
   if (is_inside) {
-    is_new = state == (minor_ <= 12 ? -2 : -3);
+    is_new = state == states.created;
   } else {
     if (suspension.frame.is_executing) {
       suspension.state = State::kExecuting;
@@ -110,7 +124,7 @@ Result<AwaitChainReader::Suspension> AwaitChainReader::ReadSuspension(RemoteAddr
   if (kind == Kind::kCoroutine) {
     suspension.awaits = true;  // it has no other reason to stand still
   } else if (minor_ >= 13) {
-    suspension.awaits = state == kAwaiting;
+    suspension.awaits = state >= states.first_awaiting && state <= states.last_awaiting;
   } else {
     ASSIGN_OR_RETURN(suspension.awaits, IsAwaiting(suspension.frame));
   }
@@ -120,14 +134,14 @@ Result<AwaitChainReader::Suspension> AwaitChainReader::ReadSuspension(RemoteAddr
 // By the instruction with which a suspended frame goes on, up to 3.12.
 Result<bool> AwaitChainReader::IsAwaiting(const RawFrame& frame) const {
   if (minor_ >= kFirstWithFrameInside) {
-    const RemoteAddress argument{frame.instruction + kInstructionBytes + 1};
+    const RemoteAddress argument{frame.instruction + InstructionBytes(minor_) + 1};
     ASSIGN_OR_RETURN(const auto resumes, memory_->ReadValue(argument.As<std::uint8_t>()));
     return resumes >= kResumeAfterAwait;
   }
   const RemoteAddress pointer = frame.code + offsets_.code.bytecode_object;
   ASSIGN_OR_RETURN(const RemoteAddress bytes, memory_->ReadValue(pointer.As<RemoteAddress>()));
-  const RemoteAddress next =
-      bytes + offsets_.bytes.data + frame.instruction * offsets_.instruction_index_unit + kInstructionBytes;
+  const RemoteAddress next = bytes + offsets_.bytes.data +
+                             frame.instruction * offsets_.instruction_index_unit + InstructionBytes(minor_);
   ASSIGN_OR_RETURN(const auto opcode, memory_->ReadValue(next.As<std::uint8_t>()));
   return opcode == kYieldFrom;
 }

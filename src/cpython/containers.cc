@@ -50,10 +50,15 @@ Result<DictKeys> ReadDictKeys(const Memory& memory, const ObjectLayout& layout, 
     return keys;
   }
   const auto size = head.Get<std::uint64_t>(8);
+  keys.usable = head.Get<std::uint64_t>(24);
+  if (layout.dict_is_hash_table) {  // references, size, function, usable; then the entries
+    keys.entries = at + 32;
+    keys.count = size;
+    return keys;
+  }
   const std::uint64_t index_bytes = size <= 0xff ? 1 : size <= 0xffff ? 2 : size <= 0xffffffff ? 4 : 8;
   keys.entries = at + 40 + size * index_bytes;
   keys.count = head.Get<std::uint64_t>(32);
-  keys.usable = head.Get<std::uint64_t>(24);
   return keys;
 }
 
@@ -87,12 +92,13 @@ Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAd
 
 Result<DictItems> ReadDict(const Memory& memory, const ObjectLayout& layout, RemoteAddress dict,
                            std::size_t max_items) {
-  // used, version, keys, values
-  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, dict + layout.value, 4 * kWord));
+  // used, version (since 3.6), keys, values
+  const std::uint32_t keys_at = (layout.dict_is_hash_table ? 1 : 2) * kWord;
+  ASSIGN_OR_RETURN(const Block head, Block::Read(memory, dict + layout.value, keys_at + 2 * kWord));
   const auto total = head.Get<std::uint64_t>(0);
   if (total == 0) return DictItems{};
-  ASSIGN_OR_RETURN(DictItems result, ReadItems(memory, layout, head.GetPointer(2 * kWord),
-                                               head.GetPointer(3 * kWord), max_items));
+  ASSIGN_OR_RETURN(DictItems result, ReadItems(memory, layout, head.GetPointer(keys_at),
+                                               head.GetPointer(keys_at + kWord), max_items));
   result.total = total;
   return result;
 }
@@ -174,7 +180,9 @@ std::vector<std::size_t> ReadOrder(const Memory& memory, const ObjectLayout& lay
 Result<DictItems> ReadItems(const Memory& memory, const ObjectLayout& layout, RemoteAddress keys_at,
                             RemoteAddress values_at, std::size_t max_items) {
   ASSIGN_OR_RETURN(const DictKeys keys, ReadDictKeys(memory, layout, keys_at));
-  const std::uint64_t count = std::min<std::uint64_t>(keys.count, std::max(kMaxScanned, max_items));
+  // A hash table is never more than two thirds full, and up to four times larger after it has grown.
+  const std::size_t wanted = layout.dict_is_hash_table ? 6 * max_items : max_items;
+  const std::uint64_t count = std::min<std::uint64_t>(keys.count, std::max(kMaxScanned, wanted));
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, keys.entries, count * keys.words_per_entry));
   std::vector<std::uint64_t> values;  // of a dict that shares its keys
   if (values_at) {

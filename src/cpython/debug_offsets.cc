@@ -86,6 +86,35 @@ struct Table314 {
   GcState gc;
 };
 
+struct Table315 {
+  Head head;
+  RuntimeState runtime;
+  struct {
+    std::uint64_t size, id, next, threads_head, threads_main, gc, modules, sysdict, builtins;
+    GilState gil;
+    std::uint64_t code_object_generation, tlbc_generation;
+  } interp;
+  struct {
+    std::uint64_t size, prev, next, interp, current_frame, base_frame, last_profiled_frame,
+        last_profiled_frame_seq, thread_id, native_thread_id, datastack_chunk, status, holds_gil,
+        gil_requested, current_exception, exc_state;
+  } thread;
+  std::uint64_t exc_value;
+  struct {
+    std::uint64_t size, previous, executable, instr_ptr, localsplus, owner, stackpointer, tlbc_index;
+  } frame;
+  struct {
+    std::uint64_t size, filename, name, qualname, linetable, firstlineno, argcount, localsplusnames,
+        localspluskinds, bytecode, tlbc;
+  } code;
+  Object object;
+  std::array<std::uint64_t, 6 + 2 + 3 + 3 + 4 + 3 + 2 + 3> type_heap_type_tuple_list_set_dict_float_long;
+  BytesObject bytes;
+  UnicodeObject unicode;
+  std::uint64_t compactunicodeobject_size;
+  GcState gc;
+};
+
 // What precedes the bytecode in a code object: `int _co_firsttraceable; void* co_extra;`.
 constexpr std::uint64_t kFirstTraceableBeforeEnd = 16;
 // `int co_flags, co_argcount, co_posonlyargcount, co_kwonlyargcount;`
@@ -96,6 +125,8 @@ constexpr std::uint64_t kCompactExtra = 16;
 
 // Of 3.13 with a GIL: the lists of the collector, before `int collecting`.
 constexpr std::uint64_t kGenerationsBeforeCollecting = 176;
+// Of 3.15 with a GIL: three lists, the frozen one and a pointer to the statistics.
+constexpr std::uint64_t kGenerationsBeforeCollecting315 = 104;
 
 constexpr std::uint64_t kMaxStateOffset = 1 << 22;   // the runtime holds a whole interpreter: 0.5 MB
 constexpr std::uint64_t kMaxObjectOffset = 1 << 12;  // frames, code objects, strings: 0.2 kB
@@ -195,6 +226,25 @@ Error Damaged(const Version& version) {
   return {Code::kFailed, "the description Python " + version.ToText() + " carries of itself is damaged", ""};
 }
 
+template <typename Table>
+Result<SelfDescription> ConvertSince314(const Version& version, const Table& table) {
+  if (!IsPlausible(table) || !AllBelow(kMaxObjectOffset, {table.frame.stackpointer})) return Damaged(version);
+  SelfDescription description{version, Convert(table)};
+  description.offsets.frame.stack_pointer = Narrow(table.frame.stackpointer);
+  if (description.offsets.free_threaded) {
+    // The bytecode is copied per thread, and `interned` is a byte of its own.
+    if (table.code.tlbc < kFirstTraceableBeforeEnd ||
+        !AllBelow(kMaxObjectOffset, {table.code.tlbc, table.frame.tlbc_index})) {
+      return Damaged(version);
+    }
+    description.offsets.code.bytecode_copies = Narrow(table.code.tlbc);
+    description.offsets.code.first_traceable = Narrow(table.code.tlbc - kFirstTraceableBeforeEnd);
+    description.offsets.frame.bytecode_index = Narrow(table.frame.tlbc_index);
+    description.offsets.unicode.kind_shift = 8;
+  }
+  return description;
+}
+
 }  // namespace
 
 Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process::RemoteAddress runtime) {
@@ -216,28 +266,23 @@ Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process:
   }
   if (version.major == 3 && version.minor == 14) {
     ASSIGN_OR_RETURN(const Table314 table, memory.ReadValue(runtime.As<Table314>()));
-    if (!IsPlausible(table)) return Damaged(version);
-    SelfDescription description{version, Convert(table)};
-    if (!AllBelow(kMaxObjectOffset, {table.frame.stackpointer})) return Damaged(version);
-    description.offsets.frame.stack_pointer = Narrow(table.frame.stackpointer);
+    ASSIGN_OR_RETURN(SelfDescription description, ConvertSince314(version, table));
     if (!description.offsets.free_threaded && table.gc.collecting < kMaxObjectOffset) {
       description.offsets.interpreter.collector = Narrow(table.interp.gc);
     }
-    if (description.offsets.free_threaded) {
-      // The bytecode is copied per thread, and `interned` is a byte of its own.
-      if (table.code.tlbc < kFirstTraceableBeforeEnd ||
-          !AllBelow(kMaxObjectOffset, {table.code.tlbc, table.frame.tlbc_index})) {
-        return Damaged(version);
-      }
-      description.offsets.code.bytecode_copies = Narrow(table.code.tlbc);
-      description.offsets.code.first_traceable = Narrow(table.code.tlbc - kFirstTraceableBeforeEnd);
-      description.offsets.frame.bytecode_index = Narrow(table.frame.tlbc_index);
-      description.offsets.unicode.kind_shift = 8;
+    return description;
+  }
+  if (version.major == 3 && version.minor == 15) {
+    ASSIGN_OR_RETURN(const Table315 table, memory.ReadValue(runtime.As<Table315>()));
+    ASSIGN_OR_RETURN(SelfDescription description, ConvertSince314(version, table));
+    if (!description.offsets.free_threaded && table.gc.collecting >= kGenerationsBeforeCollecting315) {
+      description.offsets.interpreter.generations =
+          Narrow(table.interp.gc + table.gc.collecting - kGenerationsBeforeCollecting315);
     }
     return description;
   }
   return Error{Code::kFailed, "cannot read the stacks of Python " + version.ToText(),
-               "Python 3.6 to 3.14 are supported; a newer probing may know it"};
+               "Python 3.4 to 3.15 are supported; a newer probing may know it"};
 }
 
 }  // namespace probing::cpython

@@ -18,6 +18,18 @@ int FindInLnotab(std::span<const std::uint8_t> table, int first_line, std::int64
   return AsLine(line);
 }
 
+// The same of CPython 3.5 and before, where lines only grow.
+int FindInOldLnotab(std::span<const std::uint8_t> table, int first_line, std::int64_t position) {
+  std::int64_t line = first_line;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
+    at += table[i];
+    if (at > position) break;
+    line += table[i + 1];
+  }
+  return AsLine(line);
+}
+
 // Objects/lnotab_notes.txt of CPython 3.10: each entry covers a range of its own.
 int FindInLineTable(std::span<const std::uint8_t> table, int first_line, std::int64_t position) {
   constexpr std::int8_t kNoLine = -128;
@@ -75,6 +87,8 @@ int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int fi
              std::int64_t position) {
   if (position < 0) return AsLine(first_line);
   switch (format) {
+    case LineTableFormat::kOldLnotab:
+      return FindInOldLnotab(table, first_line, position);
     case LineTableFormat::kLnotab:
       return FindInLnotab(table, first_line, position);
     case LineTableFormat::kLineTable:

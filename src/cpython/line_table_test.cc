@@ -51,6 +51,17 @@ TEST(LineTable, LnotabOfPython38) {
                {78, 84, 16}});
 }
 
+// Of a function of Python 3.5.10 with 300 empty lines before its last one: lines only grow there.
+TEST(LineTable, LnotabOfPython35) {
+  const Table table = {0, 2, 3, 1, 7, 1, 19, 1, 9, 1, 14, 1, 3, 1, 23, 1, 13, 1, 5, 255, 0, 64};
+  const auto line = [&](int position) { return FindLine(LineTableFormat::kOldLnotab, table, 2, position); };
+  EXPECT_EQ(line(0), 4);
+  EXPECT_EQ(line(3), 5);
+  EXPECT_EQ(line(28), 6);
+  EXPECT_EQ(line(91), 12);
+  EXPECT_EQ(line(96), 331);
+}
+
 TEST(LineTable, LineTableOfPython310) {
   const Table table = {0x02, 0x02, 0x02, 0x01, 0x02, 0x01, 0x02, 0x01, 0x02, 0xff, 0x04, 0xfe,
                        0x08, 0x06, 0x04, 0x01, 0x08, 0x01, 0x0c, 0x01, 0x08, 0x01, 0x02, 0xff,

@@ -69,13 +69,13 @@ Result<Location> LocateByRuntime(const Memory& memory, const ElfImage& image, co
   return location;
 }
 
-Result<Location> LocateInPython36(const Memory& memory, const ElfImage& image, const Maps& maps,
-                                  const Maps::Object& object, RemoteAddress current_thread) {
+Result<Location> LocateWithoutRuntime(const Memory& memory, const ElfImage& image, const Maps& maps,
+                                      const Maps::Object& object, RemoteAddress current_thread) {
   Location location;
   ASSIGN_OR_RETURN(location.version, FindVersion(memory, image, maps, object));
-  if (location.version.minor != 6) {
+  if (location.version.minor > 6) {
     return Error{Code::kFailed, "cannot read the stacks of Python " + location.version.ToText(),
-                 "Python 3.6 to 3.14 are supported"};
+                 "Python 3.4 to 3.15 are supported"};
   }
   ASSIGN_OR_RETURN(location.offsets, KnownOffsets(location.version));
   ASSIGN_OR_RETURN(location.first_interpreter,
@@ -94,7 +94,7 @@ Result<Location> LocateIn(const Memory& memory, const Maps& maps, const Maps::Ob
       runtime ? RemoteAddress{} : SymbolOrNull(*image, "_PyThreadState_Current");
   if (!runtime && !current_thread) return Error{Code::kNotFound, "no Python in " + object.path, ""};
   auto location = runtime ? LocateByRuntime(memory, *image, maps, object, runtime)
-                          : LocateInPython36(memory, *image, maps, object, current_thread);
+                          : LocateWithoutRuntime(memory, *image, maps, object, current_thread);
   if (location.ok()) {
     location->code_type = SymbolOrNull(*image, "PyCode_Type");
     location->object = object.path;

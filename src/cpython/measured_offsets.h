@@ -7,6 +7,36 @@
 // clang-format off
 namespace probing::cpython {
 
+constexpr Offsets Measured304() {
+  Offsets o;
+  o.interpreter = {.next = 0, .threads_head = 8, .modules = 16};
+  o.thread = {.next = 8, .interpreter = 16, .frame = 24, .thread_id = 152};
+  o.frame = {.previous = 24, .code = 32, .instruction = 120, .generator = 112, .executing = 132,
+      .locals = 376, .stack_pointer = 72};
+  o.code = {.filename = 96, .name = 104, .line_table = 120, .first_line = 112, .bytecode_object = 40,
+      .local_names = 64, .cell_names = 80, .free_names = 72, .argument_count = 16, .keyword_count = 20,
+      .flags = 32};
+  o.unicode = {.length = 16, .state = 32, .ascii_data = 48, .other_data = 72};
+  o.bytes = {.size = 16, .data = 32};
+  o.object_type = 8;
+  return o;
+}
+
+constexpr Offsets Measured305() {
+  Offsets o;
+  o.interpreter = {.next = 0, .threads_head = 8, .modules = 16};
+  o.thread = {.next = 8, .interpreter = 16, .frame = 24, .thread_id = 152};
+  o.frame = {.previous = 24, .code = 32, .instruction = 120, .generator = 112, .executing = 132,
+      .locals = 376, .stack_pointer = 72};
+  o.code = {.filename = 96, .name = 104, .line_table = 120, .first_line = 112, .bytecode_object = 40,
+      .local_names = 64, .cell_names = 80, .free_names = 72, .argument_count = 16, .keyword_count = 20,
+      .flags = 32};
+  o.unicode = {.length = 16, .state = 32, .ascii_data = 48, .other_data = 72};
+  o.bytes = {.size = 16, .data = 32};
+  o.object_type = 8;
+  return o;
+}
+
 constexpr Offsets Measured306() {
   Offsets o;
   o.interpreter = {.next = 0, .threads_head = 8, .modules = 16};

@@ -1,7 +1,8 @@
 // Where built-in objects keep their values. All numbers are bytes from the start of the object.
 //
-// Checked with offsetof() on 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0. What
-// all of them share counts from the end of the object's head, which is longer in free-threaded builds.
+// Seen on 3.4.10 and 3.5.10, checked with offsetof()
+// on 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14.10 and 3.15.2. What all of them
+// share counts from the end of the object's head, which is longer in free-threaded builds.
 #pragma once
 
 #include "cpython/locate.h"
@@ -35,6 +36,8 @@ struct ObjectLayout {
   bool int_has_tag = false;
   // Since 3.11 a table of keys has another head, and no hashes when all keys are str.
   bool dict_keys_have_kind = false;
+  // Up to 3.5 a dict is one hash table of entries; later a table of indexes into them, and it has a version.
+  bool dict_is_hash_table = false;
   std::uint32_t dict_values = 0;  // before the values of a dict that shares its keys with others
   // Since 3.11 the attributes of an object may be in front of it, or (3.13) behind its head.
   Attributes attributes = Attributes::kInDict;
@@ -56,12 +59,14 @@ struct ObjectLayout {
     layout.type_base = layout.value + 240;
     layout.type_dict = layout.value + 248;
     layout.type_dict_offset = layout.value + 272;
-    layout.type_qualified_name = layout.value + (minor <= 7    ? 832
+    layout.type_qualified_name = layout.value + (minor <= 4    ? 792
+                                                 : minor <= 7  ? 832
                                                  : minor == 9  ? 840
                                                  : minor <= 11 ? 848
-                                                               : 856);
+                                                 : minor <= 14 ? 856
+                                                               : 864);
     if (minor >= 11) {
-      layout.type_keys = layout.value + (minor == 11 ? 856 : 864);
+      layout.type_keys = layout.type_qualified_name + 8;
       layout.attributes = minor == 11   ? Attributes::kPointers
                           : minor == 12 ? Attributes::kTagged
                                         : Attributes::kInline;
@@ -69,6 +74,7 @@ struct ObjectLayout {
     }
     layout.int_has_tag = minor >= 12;
     layout.dict_keys_have_kind = minor >= 11;
+    layout.dict_is_hash_table = minor <= 5;
     layout.dict_values = minor >= 13 ? 8 : 0;
     return layout;
   }

@@ -17,7 +17,8 @@ inline constexpr std::uint32_t kAbsent = 0xffffffff;  // this version has no suc
 inline constexpr std::uint8_t kNoOwner = 0xff;  // up to 3.11 no frame is internal
 
 enum class LineTableFormat : std::uint8_t {
-  kLnotab,     // up to 3.9: pairs of (bytes, signed lines)
+  kOldLnotab,  // up to 3.5: pairs of (bytes, lines), both unsigned
+  kLnotab,     // 3.6 to 3.9: pairs of (bytes, signed lines)
   kLineTable,  // 3.10: pairs of (bytes, signed lines), where -128 means "no line"
   kLocations,  // since 3.11: entries of varying length, with columns
 };

@@ -41,9 +41,13 @@ bool IsPlausible(const AsyncioDebug& d) {
          d.thread_tasks_head + 16 <= d.thread_size && d.thread_size < (1 << 16);
 }
 
-std::optional<AsyncioDebug> FindDebug(const Memory& memory, const process::Maps& maps) {
+// In the library of the module, or in the interpreter's own file where it is built in.
+std::optional<AsyncioDebug> FindDebug(const Memory& memory, const process::Maps& maps,
+                                      const std::string& interpreter) {
   for (const process::Maps::Object& object : maps.Objects()) {
-    if (!process::BaseName(object.path).starts_with("_asyncio.")) continue;
+    const bool may_have_it =
+        process::BaseName(object.path).starts_with("_asyncio.") || object.path == interpreter;
+    if (!may_have_it) continue;
     for (const DataRange& range : ReadObjectData(memory, maps, object)) {
       for (std::size_t i = 0; i + kDebugWords <= range.words.size(); ++i) {
         AsyncioDebug debug;
@@ -62,7 +66,7 @@ TaskList::TaskList(const Memory& memory, const Location& location, const process
       objects_(ObjectLayout::Of(location)),
       attributes_(memory, location),
       minor_(location.version.minor) {
-  if (minor_ >= kFirstWithLists) FindLayout(maps);
+  if (minor_ >= kFirstWithLists) FindLayout(maps, location.object);
   if (minor_ == 6) FindSetOfC(maps);
 }
 
@@ -81,8 +85,8 @@ void TaskList::FindSetOfC(const process::Maps& maps) {
   }
 }
 
-void TaskList::FindLayout(const process::Maps& maps) {
-  const auto debug = FindDebug(*memory_, maps);
+void TaskList::FindLayout(const process::Maps& maps, const std::string& interpreter) {
+  const auto debug = FindDebug(*memory_, maps, interpreter);
   if (!debug) return;
   const auto from_value = [&](std::uint64_t offset) {
     return static_cast<std::uint32_t>(offset) - objects_.value;

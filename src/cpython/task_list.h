@@ -5,6 +5,7 @@
 // states begin.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cpython/attributes.h"
@@ -29,7 +30,7 @@ class TaskList {
   Result<std::vector<process::RemoteAddress>> Find(const InterpreterState& interpreter) const;
 
  private:
-  void FindLayout(const process::Maps& maps);
+  void FindLayout(const process::Maps& maps, const std::string& interpreter);
   void FindSetOfC(const process::Maps& maps);
   Result<std::vector<process::RemoteAddress>> FindWeakSets(process::RemoteAddress module) const;
   Result<void> AddSet(process::RemoteAddress set, bool is_weak,

@@ -389,7 +389,15 @@ def pythons() -> dict[str, Path]:
         version = python.parent.parent.name
         if re.fullmatch(r"3\.\d+(\.\d+)?t?", version) and version_of(version) >= (3, 6):
             found[version] = python
+    found.update(named_pythons())
     return dict(sorted(found.items(), key=lambda item: (version_of(item[0]), item[0])))
+
+
+def named_pythons() -> dict[str, Path]:
+    """Those of PROBING_PYTHONS=PATH:PATH: any other Python, 3.4 and 3.5 too."""
+    named = [Path(path) for path in os.environ.get("PROBING_PYTHONS", "").split(":") if path]
+    asked = "import platform; print(platform.python_version())"
+    return {subprocess.check_output([path, "-c", asked], text=True).strip(): path for path in named}
 
 
 def version_of(python: str) -> tuple[int, ...]:
