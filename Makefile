@@ -176,8 +176,9 @@ hook: build ## Makes PROBING=1 work for PYTHON=… (tools/install_hook.py --unin
 	@$(VENV)/python tools/install_hook.py --python $(PYTHON) --library build/release/bin/libprobing.so
 
 .PHONY: pythons
-pythons: deps ## Python 3.14, 3.13t and 3.14t as further targets for the tests (20 minutes)
+pythons: deps ## Python 3.14, 3.15, 3.13t, 3.14t and 3.15t as further targets for the tests, and 3.4 and 3.5 (40 minutes)
 	@tools/install_pythons.sh
+	@$(VENV)/python tools/old_pythons.py
 
 .PHONY: completion
 completion: build ## Shell completions of bash, zsh and fish, in build/completion

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Interpreters that Debian 12 does not have, as targets for the tests: Python 3.14 (packages of
-# Debian's newest suite, unpacked and run through their own loader) and the free-threaded 3.13t
-# and 3.14t (built from Debian's sources, some ten minutes each). Nothing is installed into the
-# system; all of it is in build/pythons. The tests find them there.
+# Interpreters that Debian 12 does not have, as targets for the tests: packages of Debian's other
+# suites, unpacked and run through their own loader (3.9, 3.13, 3.14, 3.15), and the free-threaded
+# builds (3.13t, 3.14t, 3.15t; from Debian's sources, some ten minutes each). Nothing is installed
+# into the system; all of it is in build/pythons. The tests find them there.
 #
-#   install_pythons.sh [3.14] [3.13t] [3.14t]
+#   install_pythons.sh [VERSION…]        these; without any: 3.14 3.15 3.13t 3.14t 3.15t
+#   install_pythons.sh --missing         of 3.9, 3.13, 3.14 and 3.15, those that this machine has not;
+#                                        what cannot be fetched is said and left out
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/pythons
 apt=$root/apt
-suite=sid
+suites=(bullseye trixie sid)
 source_suites=(forky trixie)  # mirrors may lack the sources of the newest suite
 # An older source that stays in the pool when a mirror lacks the one its lists name.
 pooled_file=pool/main/p/python3.14/python3.14_3.14.7.orig.tar.xz
@@ -27,7 +29,7 @@ prepare_apt() {
   [[ -n $mirror ]] || die "no Debian mirror in apt's sources. Next: apt-get update"
   mkdir -p "$apt"/{state/lists/partial,cache/archives/partial,etc,packages}
   local options="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror"
-  echo "deb $options $suite main" > "$apt/etc/sources.list"
+  printf "deb $options %s main\n" "${suites[@]}" > "$apt/etc/sources.list"
   printf "deb-src $options %s main\n" "${source_suites[@]}" >> "$apt/etc/sources.list"
   cat > "$apt/apt.conf" <<CONF
 Dir::State "$apt/state";
@@ -38,23 +40,48 @@ Acquire::Check-Valid-Until "false";
 Acquire::Languages "none";
 APT::Sandbox::User "root";
 CONF
-  say "reading the package lists of $suite"
+  say "reading the package lists of ${suites[*]}"
   APT_CONFIG=$apt/apt.conf apt-get update -qq
   touch "$apt/ready"
 }
 
-# Debian's binaries need a newer libc than Debian 12's: they bring theirs, and its loader starts them.
+# Which suite has a version, and the libraries it needs, by their names there.
+suite_of() {
+  case $1 in
+    3.9) echo bullseye ;;
+    3.13) echo trixie ;;
+    *) echo sid ;;
+  esac
+}
+libraries_of() {
+  local common="libc6 libstdc++6 libexpat1 zlib1g libsqlite3-0 liblzma5 libbz2-1.0 libncursesw6 libtinfo6 libuuid1"
+  case $1 in
+    bullseye) echo "$common libgcc-s1 libcrypt1 libssl1.1 libffi7 libreadline8" ;;
+    *) echo "$common libgcc-s1 libssl3t64 libffi8 libreadline8t64 libzstd1" ;;
+  esac
+}
+
+# They bring the libc of their suite, and its loader starts them.
 unpack_python() {
-  local version=$1 tree=$root/$1/tree lib
+  local version=$1 tree=$root/$1/tree suite package lib packages=$apt/packages/$1
   lib=$tree/usr/lib/x86_64-linux-gnu
+  suite=$(suite_of "$version")
   prepare_apt
   say "fetching Python $version"
-  (cd "$apt/packages" && APT_CONFIG=$apt/apt.conf apt-get download -qq \
-    "python$version" "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" \
-    libc6 libstdc++6 libgcc-s1 libexpat1 zlib1g libssl3t64 libffi8 libsqlite3-0 liblzma5 libbz2-1.0 \
-    libncursesw6 libtinfo6 libreadline8t64 libzstd1 libuuid1)
-  mkdir -p "$tree" "$root/$version/bin"
-  for package in "$apt"/packages/*.deb; do dpkg -x "$package" "$tree"; done
+  rm -rf "$packages" "$tree"
+  mkdir -p "$packages" "$tree" "$root/$version/bin"
+  # Each by its suite, since the oldest one has libraries that the newest one has as well.
+  local wanted=()
+  for package in "python$version" "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" \
+    $(libraries_of "$suite"); do
+    wanted+=("$package/$suite")
+  done
+  (cd "$packages" && APT_CONFIG=$apt/apt.conf apt-get download -qq "${wanted[@]}")
+  for package in "$packages"/*.deb; do dpkg -x "$package" "$tree"; done
+  # Older suites have their loader and libc below /lib.
+  if [[ -d $tree/lib/x86_64-linux-gnu ]]; then
+    cp -a "$tree"/lib/x86_64-linux-gnu/. "$lib/"
+  fi
   cat > "$root/$version/bin/python3" <<RUN
 #!/bin/sh
 PYTHONHOME=$tree/usr exec $lib/ld-linux-x86-64.so.2 --library-path $lib $tree/usr/bin/python$version "\$@"
@@ -89,13 +116,30 @@ build_free_threaded() {
   rm -rf "$source"
 }
 
-[[ $# -gt 0 ]] || set -- 3.14 3.13t 3.14t
-for version in "$@"; do
-  if [[ ! -x $root/$version/bin/python3 ]]; then
-    case $version in
-      *t) build_free_threaded "$version" ;;
-      *) unpack_python "$version" ;;
+# Any python3.x of the PATH or of pyenv.
+is_here() {
+  command -v "python$1" > /dev/null || compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1.*/bin/python3" > /dev/null
+}
+
+install_python() {
+  if [[ ! -x $root/$1/bin/python3 ]]; then
+    case $1 in
+      *t) build_free_threaded "$1" ;;
+      *) unpack_python "$1" ;;
     esac
   fi
-  "$root/$version/bin/python3" -c 'import sys; print("pythons:", sys.version.replace("\n", ""))'
-done
+  "$root/$1/bin/python3" -c 'import sys; print("pythons:", sys.version.replace("\n", ""))'
+}
+
+if [[ ${1:-} == --missing ]]; then
+  for version in 3.9 3.13 3.14 3.15; do
+    is_here "$version" && continue
+    # In a shell of its own: a mirror without that suite costs one Python, not the tests.
+    if [[ ! -x $root/$version/bin/python3 ]]; then
+      "$0" "$version" || say "Python $version cannot be had here: not tested"
+    fi
+  done
+  exit 0
+fi
+[[ $# -gt 0 ]] || set -- 3.14 3.15 3.13t 3.14t 3.15t
+for version in "$@"; do install_python "$version"; done
