@@ -36,6 +36,12 @@ test: deps ## Everything that must hold: C++ tests, integration tests, layers, s
 build: deps ## What users get, in build/release/bin (old glibc, static libc++)
 	@$(call compile,release,all)
 
+.PHONY: test-arm64
+test-arm64: deps ## C++ tests of injection, processes and unwinding on Debian's arm64 kernel, in qemu
+	@tools/install_deps.sh arm64
+	@$(call compile,release-arm64,arch_test process_test inject_test unwind_test)
+	@$(VENV)/python tools/arm64_machine.py test build/test-results/arm64.xml
+
 .PHONY: debug
 debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in build/debug
 	@$(call compile,debug,all cpp_tests)

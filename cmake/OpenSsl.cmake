@@ -2,14 +2,14 @@
 # archives ask for nothing newer than the glibc 2.17 of the release build.
 #
 # As in Headers.cmake /usr/include stays out of the search path; Debian has these headers in two places.
-find_library(PROBING_LIBSSL NAMES libssl.a HINTS /usr/lib/x86_64-linux-gnu NO_CMAKE_FIND_ROOT_PATH)
-find_library(PROBING_LIBCRYPTO NAMES libcrypto.a HINTS /usr/lib/x86_64-linux-gnu NO_CMAKE_FIND_ROOT_PATH)
+find_library(PROBING_LIBSSL NAMES libssl.a PATHS ${PROBING_LIB} NO_DEFAULT_PATH)
+find_library(PROBING_LIBCRYPTO NAMES libcrypto.a PATHS ${PROBING_LIB} NO_DEFAULT_PATH)
 if(NOT PROBING_LIBSSL OR NOT PROBING_LIBCRYPTO)
   message(FATAL_ERROR "libssl.a or libcrypto.a is missing: run `make deps` first")
 endif()
 set(OPENSSL_HEADERS ${CMAKE_BINARY_DIR}/third_party/openssl)
 file(MAKE_DIRECTORY ${OPENSSL_HEADERS}/openssl)
-file(GLOB HEADERS /usr/include/openssl/*.h /usr/include/x86_64-linux-gnu/openssl/*.h)
+file(GLOB HEADERS ${PROBING_INCLUDE}/openssl/*.h ${PROBING_INCLUDE}/${PROBING_TRIPLET}/openssl/*.h)
 foreach(HEADER ${HEADERS})
   get_filename_component(NAME ${HEADER} NAME)
   file(CREATE_LINK ${HEADER} ${OPENSSL_HEADERS}/openssl/${NAME} SYMBOLIC)

@@ -12,6 +12,7 @@
 #   install_deps.sh spark    + PySpark in build/spark-venv (450 MB), for a test of history that skips without
 #   install_deps.sh docs     + what builds the documentation, in build/docs-venv
 #   install_deps.sh clients  + programs of others that talk to probingd in the tests, in build/clients-venv
+#   install_deps.sh arm64    + what builds for arm64 and runs tests there, in build/arm64 (300 MB) and qemu
 #   install_deps.sh e2e      + chromium, and what drives it, in build/e2e-venv
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,6 +31,7 @@ SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server cli
 E2E_PACKAGES=(chromium fonts-dejavu-core)
 BENCH_PACKAGES=(wrk)
 LAUNCHER_PACKAGES=(openmpi-bin)
+ARM64_PACKAGES=(qemu-system-arm)
 CLANG_PACKAGES=(clang-19 clang-tidy-19 libclang-rt-19-dev)
 
 install_packages() {
@@ -154,9 +156,15 @@ case ${1:-build} in
     ;;
   spark) install_venv build/spark-venv tests/integration/spark_requirements.txt ;;
   clients) install_venv build/clients-venv tests/integration/client_requirements.txt ;;
+  arm64)
+    if [[ $(uname -m) != aarch64 ]]; then
+      install_packages "${ARM64_PACKAGES[@]}"
+      tools/install_arm64.sh
+    fi
+    ;;
   e2e)
     install_packages "${E2E_PACKAGES[@]}"
     install_venv build/e2e-venv tests/e2e/requirements.txt
     ;;
-  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, frameworks, launchers, spark or e2e" ;;
+  *) die "unknown part '$1': build, servers, clients, clang, bench, docs, torch, frameworks, launchers, spark, arm64 or e2e" ;;
 esac

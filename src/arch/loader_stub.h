@@ -7,6 +7,7 @@
 #include <span>
 
 #include "arch/loader_call_offsets.h"
+#include "arch/native.h"
 
 namespace probing::arch {
 
@@ -35,8 +36,9 @@ struct LoaderCall {
   char error[512] = {};  // what dlerror returned
 };
 
-inline constexpr std::size_t kStubPageBytes = 4096;
-inline constexpr std::size_t kMailboxBytes = 4096;
+// Each is a page of its own.
+inline constexpr std::size_t kStubPageBytes = kMaxPageBytes;
+inline constexpr std::size_t kMailboxBytes = kMaxPageBytes;
 
 std::span<const std::byte> LoaderStub();
 
@@ -51,6 +53,6 @@ static_assert(offsetof(LoaderCall, done) == PROBING_CALL_DONE);
 static_assert(offsetof(LoaderCall, path) == PROBING_CALL_PATH);
 static_assert(offsetof(LoaderCall, name) == PROBING_CALL_NAME);
 static_assert(offsetof(LoaderCall, error) == PROBING_CALL_ERROR);
-static_assert(sizeof(LoaderCall) <= kMailboxBytes && kStubPageBytes + kMailboxBytes == 8192);
+static_assert(sizeof(LoaderCall) <= kMailboxBytes && kStubPageBytes + kMailboxBytes == kUnmappedByStub);
 
 }  // namespace probing::arch

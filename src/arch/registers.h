@@ -4,8 +4,6 @@
 // needs so that a system call goes on or does not is part of it.
 #pragma once
 
-#include <sys/user.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +12,21 @@
 #include "arch/native.h"
 
 namespace probing::arch {
+
+// One set of registers as ptrace reads it and, when `written`, writes it.
+struct RegisterPart {
+  int note;
+  std::span<std::byte> bytes;
+  bool written;
+};
+
+// The system call in which a thread waited before it was stopped, and its pointers there.
+struct WaitedCall {
+  std::int64_t number = -1;
+  std::array<std::uint64_t, 6> arguments{};
+  std::uint64_t sp = 0;
+  std::uint64_t ip = 0;
+};
 
 class Registers {
  public:
@@ -29,8 +42,8 @@ class Registers {
   void set_result(std::int64_t value);
 
   // Makes the next instruction the first of the function at `code`, with a stack that begins at `sp` and no
-  // system call to restart. What is at `sp` says where it returns to (signal_frame.h).
-  void EnterFunction(std::uint64_t code, std::uint64_t sp);
+  // system call to restart. It returns to `returns_to`, which what is at `sp` says too (signal_frame.h).
+  void EnterFunction(std::uint64_t code, std::uint64_t sp, std::uint64_t returns_to);
   // REQUIRES: index < 4.
   void set_argument(std::size_t index, std::uint64_t value);
 
@@ -50,12 +63,20 @@ class Registers {
   // In the order of DWARF's numbers.
   std::array<std::uint64_t, dwarf::kRegisterCount> InDwarfOrder() const;
 
-  // As the kernel (NT_PRSTATUS) lays them out.
-  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(&native_, 1)); }
-  const user_regs_struct& native() const { return native_; }
+  // As the kernel lays them out: the general ones (NT_PRSTATUS) alone, which are all that a core file has,
+  // and everything that makes up this value.
+  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(&native_.general, 1)); }
+  std::array<RegisterPart, kRegisterParts> Parts();
+  const auto& native() const { return native_.general; }
+
+  // Where a stop hides the call (kStopHidesCall): shows the thread as being in `waited` again, when that is
+  // what the stop interrupted, with the result by which a kernel says that it would restart it.
+  void Recognise(const WaitedCall& waited);
+  // The reverse, before they are written.
+  void PrepareForKernel();
 
  private:
-  user_regs_struct native_{};
+  NativeRegisters native_{};
 };
 
 }  // namespace probing::arch

@@ -56,7 +56,9 @@ void AddNative(process::CoreFile core, const Options& options, Picture& picture)
   for (ShownThread& thread : picture.threads) {
     const auto registers = core.registers.find(thread.kernel.tid);
     if (registers == core.registers.end()) {
-      thread.no_native = "the core has no registers of this thread";
+      thread.no_native = core.other_processor.empty() ? "the core has no registers of this thread"
+                                                      : "it is of an " + core.other_processor +
+                                                            " machine: look there for native frames";
       continue;
     }
     unwind::MixedReading reading;

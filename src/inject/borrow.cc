@@ -271,7 +271,7 @@ Result<Attempt> TryThread(TracedThread& thread, pid_t pid, const EntryPoints& po
   RETURN_IF_ERROR(memory.Write({way_back.stack_pointer()}, way_back.bytes()));
 
   arch::Registers call = original;
-  call.EnterFunction(points.pthread_create.address, way_back.stack_pointer());
+  call.EnterFunction(points.pthread_create.address, way_back.stack_pointer(), points.trampoline.address);
   call.set_argument(0, thread_at.address);
   call.set_argument(1, attributes_at.address);
   call.set_argument(2, points.usleep.address);
@@ -308,9 +308,11 @@ Result<Syscall> PeekSyscall(pid_t pid, pid_t tid) {
 Result<SavedState> SaveState(const TracedThread& thread, const arch::Registers& resume) {
   SavedState state;
   state.registers = resume;
-  state.vectors.resize(arch::kMaxVectorStateBytes);
-  ASSIGN_OR_RETURN(const std::size_t size, thread.ReadVectorState(state.vectors));
-  state.vectors.resize(size);
+  ASSIGN_OR_RETURN(state.vectors, thread.ReadVectorState());
+  if (const std::string why = arch::WhyNoFrame(state.vectors); !why.empty()) {
+    return Error{Code::kFailed, "thread " + std::to_string(thread.tid()) + " " + why,
+                 "try again, or start the program with `probing run`"};
+  }
   ASSIGN_OR_RETURN(state.signal_mask, thread.ReadSignalMask());
   return state;
 }

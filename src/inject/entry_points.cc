@@ -60,8 +60,15 @@ Result<RemoteAddress> FindCode(const Memory& memory, const Maps::Object& object,
 
 // rt_sigreturn's trampoline is not an exported symbol, but its code is prescribed: debuggers
 // recognise it by these very bytes.
-Result<RemoteAddress> FindTrampoline(const Memory& memory, const Maps::Object& libc) {
-  return FindCode(memory, libc, arch::kSignalTrampoline);
+Result<RemoteAddress> FindTrampoline(const Memory& memory, const Maps& maps, const Maps::Object& libc) {
+  if constexpr (!arch::kTrampolineIsInVdso) return FindCode(memory, libc, arch::kSignalTrampoline);
+  Maps::Object vdso;
+  for (const Mapping& mapping : maps.all()) {
+    if (mapping.path != "[vdso]") continue;
+    vdso.path = mapping.path;
+    vdso.parts.push_back(mapping);
+  }
+  return FindCode(memory, vdso, arch::kSignalTrampoline);
 }
 
 Result<RemoteAddress> FindSyscallInstruction(const Memory& memory, const ElfImage& libc) {
@@ -145,7 +152,7 @@ Result<EntryPoints> FindEntryPoints(const Memory& memory, const Maps& maps) {
     ASSIGN_OR_RETURN(points.dlopen, find("__libc_dlopen_mode"));
     points.dlopen_flags |= kInternalDlopen;
   }
-  ASSIGN_OR_RETURN(points.trampoline, FindTrampoline(memory, *libc_object));
+  ASSIGN_OR_RETURN(points.trampoline, FindTrampoline(memory, maps, *libc_object));
   ASSIGN_OR_RETURN(points.syscall_instruction, FindSyscallInstruction(memory, images.front()));
   points.rules = MakeRules(memory, maps, objects);
   return points;

@@ -34,8 +34,8 @@ using process::ProcessMemory;
 using process::RemoteAddress;
 using process::TracedThread;
 
-constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kHelperSleepUs = 30'000'000;  // far longer than needed, gone soon if we die
+constexpr std::uint64_t kPageBytes = arch::kMaxPageBytes;  // whatever pages the kernel uses
+constexpr std::uint64_t kHelperSleepUs = 30'000'000;       // far longer than needed, gone soon if we die
 
 // The flags that this kernel wants for a memfd with code in it.
 std::uint64_t MemfdFlags() {
@@ -156,7 +156,7 @@ class Helper {
 
   arch::Registers Entry(RemoteAddress code) const {
     arch::Registers registers = base_;
-    registers.EnterFunction(code.address, stack_pointer_);
+    registers.EnterFunction(code.address, stack_pointer_, points_->trampoline.address);
     return registers;
   }
 

@@ -14,9 +14,6 @@ constexpr std::uint64_t kMinimumFreeBytes = 24 * 1024;  // a signal frame with A
 constexpr std::uint64_t kMaximumUsedBytes = 8 << 20;
 constexpr std::uint64_t kChunkBytes = 64 * 1024;
 
-// A descriptor is followed by no more than the alignment of thread-local storage before its block ends.
-constexpr std::uint64_t kMaximumAboveDescriptor = 16 * 1024;
-
 using arch::FrameWords;
 using Words = std::span<const std::uint64_t>;
 
@@ -43,7 +40,7 @@ std::optional<StackRange> StackOfDescriptor(std::uint64_t thread_pointer, Words 
     const std::uint64_t block = descriptor[i], size = descriptor[i + 1], guard = descriptor[i + 2];
     const bool is_below = block != 0 && block < thread_pointer;
     const bool ends_above = is_below && size > thread_pointer - block &&
-                            size - (thread_pointer - block) <= kMaximumAboveDescriptor;
+                            size - (thread_pointer - block) <= arch::kMaximumAboveDescriptor;
     if (ends_above && guard < thread_pointer - block) return StackRange{block + guard, thread_pointer};
   }
   return std::nullopt;

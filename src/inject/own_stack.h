@@ -30,9 +30,10 @@ struct StackRange {
 // What is read of a thread descriptor; glibc's is 2.3 KB.
 inline constexpr std::size_t kDescriptorBytes = 2304;
 
-// The stack of a thread that pthread_create started. `descriptor` is what lies at `thread_pointer` (fs).
-// glibc's order of (block, size, guard) is the same in all versions, its place is not, so it is
-// recognised: the descriptor itself lies at the top of the block. Nothing when there is no such thing.
+// The stack of a thread that pthread_create started. `descriptor` is what lies arch::kDescriptorBelow bytes
+// below `thread_pointer`. glibc's order of (block, size, guard) is the same in all versions, its place is
+// not, so it is recognised: the descriptor itself lies at the top of the block. Nothing when there is no such
+// thing.
 std::optional<StackRange> StackOfDescriptor(std::uint64_t thread_pointer,
                                             std::span<const std::uint64_t> descriptor);
 

@@ -19,6 +19,8 @@ constexpr std::uint64_t kHeap = 0x1000000, kHeapEnd = 0x2000000;
 constexpr std::uint64_t kThreadStack = 0x7f0000000000, kThreadStackEnd = kThreadStack + (8 << 20);
 constexpr std::uint64_t kMainStack = 0x7ffd00000000, kMainStackEnd = kMainStack + (132 << 10);
 constexpr std::uint64_t kGuard = 4096;
+// The restorer, the frame, and some more.
+constexpr std::uint64_t kFrameWords = arch::FrameWords::kWords + 11;
 constexpr std::uint64_t kDescriptor = kThreadStackEnd - 2304;
 
 Mapping Code(std::uint64_t start, std::string path) {
@@ -140,7 +142,7 @@ struct Frame {
   std::uint64_t interrupted_sp = 0;  // 0: right above
   std::uint64_t restorer = kLibc + 0x77;
   std::uint64_t alt_start = 0, alt_size = 0;
-  std::uint64_t flags = 7;
+  std::uint64_t flags = arch::FrameOfSignal{}.flags;
 };
 
 // The used part of the main stack, from its stack pointer on.
@@ -152,7 +154,7 @@ class Stack {
   Stack& Put(std::uint64_t offset_bytes, const Frame& frame) {
     const std::uint64_t address = stack_pointer_ + offset_bytes;
     std::uint64_t* at = &words_[offset_bytes / 8];
-    std::fill(at, at + 40, 0);
+    std::fill(at, at + kFrameWords, 0);
     at[0] = frame.restorer;
     arch::FrameOfSignal written;
     written.flags = frame.flags;
@@ -193,8 +195,9 @@ TEST(JudgeStackTest, AHandlerOverMallocIsSeenAtAnyDepth) {
     stack.Put(depth, {.interrupted_ip = kLibc + 0x20});
     EXPECT_EQ(stack.Judge(), Verdict::kHandlerOverForbiddenCode) << depth;
   }
-  EXPECT_EQ(Stack(320).Put(0, {.interrupted_ip = kLibc, .interrupted_sp = kMainStackEnd - 8}).Judge(),
-            Verdict::kHandlerOverForbiddenCode);
+  EXPECT_EQ(
+      Stack(kFrameWords * 8).Put(0, {.interrupted_ip = kLibc, .interrupted_sp = kMainStackEnd - 8}).Judge(),
+      Verdict::kHandlerOverForbiddenCode);
 }
 
 TEST(JudgeStackTest, TheRestorerDoesNotMatter) {
@@ -206,7 +209,7 @@ TEST(JudgeStackTest, TheRestorerDoesNotMatter) {
 }
 
 TEST(JudgeStackTest, OldAndNewKernelsFlagsAreKnown) {
-  for (std::uint64_t flags = 0; flags <= 7; ++flags) {
+  for (std::uint64_t flags = 0; flags <= arch::FrameOfSignal{}.flags; ++flags) {
     Stack stack(8192);
     stack.Put(512, {.interrupted_ip = kLibc + 0x20, .flags = flags});
     EXPECT_EQ(stack.Judge(), Verdict::kHandlerOverForbiddenCode) << flags;

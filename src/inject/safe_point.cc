@@ -135,7 +135,8 @@ Result<Verdict> Judge(const process::TracedThread& thread, const SafePointRules&
   const process::ProcessMemory memory(pid);
   std::array<std::uint64_t, kDescriptorBytes / 8> descriptor{};
   // A thread without one has no stack that we would know.
-  (void)memory.Read({registers.thread_pointer()}, std::as_writable_bytes(std::span(descriptor)));
+  (void)memory.Read({registers.thread_pointer() - arch::kDescriptorBelow},
+                    std::as_writable_bytes(std::span(descriptor)));
   const auto stack = OwnStack(rules.maps, StackOfDescriptor(registers.thread_pointer(), descriptor),
                               registers.sp(), thread.tid() == pid);
   if (!stack) return Verdict::kForeignStack;

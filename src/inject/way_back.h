@@ -21,7 +21,7 @@ namespace probing::inject {
 // system call is not as it was found (see safe_point.h).
 struct SavedState {
   arch::Registers registers;
-  std::vector<std::byte> vectors;  // vector registers as ptrace gives them
+  arch::VectorState vectors;
   std::uint64_t signal_mask = 0;
 };
 

@@ -12,7 +12,7 @@ constexpr std::uint64_t kStackPointer = 0x7ffd'0000'1000;
 SavedState SomeState() {
   SavedState state;
   state.registers.set_sp(kStackPointer);
-  state.vectors.resize(832);
+  state.vectors.push_back({arch::kVectorStateNotes[0], std::vector<std::byte>(832)});
   return state;
 }
 

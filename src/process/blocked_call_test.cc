@@ -10,6 +10,7 @@
 
 #include <csignal>
 
+#include "arch/native.h"
 #include "base/clock.h"
 
 namespace probing::process {
@@ -33,9 +34,9 @@ TEST(BlockedCall, IsReadFromWhatTheKernelSays) {
 }
 
 TEST(BlockedCall, WithATimeOutThatAStopBeginsAnewDoesNotSurvive) {
-  EXPECT_FALSE(Survives(SYS_epoll_wait, {4, 1, 2, 3000}));
+  EXPECT_FALSE(Survives(arch::kEpollWait, {4, 1, 2, 3000}));
   EXPECT_FALSE(Survives(SYS_epoll_pwait, {4, 1, 2, 3000}));
-  EXPECT_TRUE(Survives(SYS_epoll_wait, {4, 1, 2, 0xffffffff}));
+  EXPECT_TRUE(Survives(arch::kEpollWait, {4, 1, 2, 0xffffffff}));
   for (const long number :
        {SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, 425 /* io_uring_enter */,
         441 /* epoll_pwait2 */, SYS_recvfrom, SYS_recvmsg, SYS_accept4, SYS_connect, SYS_sendto, SYS_ioctl}) {
@@ -46,7 +47,8 @@ TEST(BlockedCall, WithATimeOutThatAStopBeginsAnewDoesNotSurvive) {
 TEST(BlockedCall, ThatTheKernelContinuesSurvives) {
   EXPECT_TRUE(Survives(SYS_futex, {0, FUTEX_WAIT_PRIVATE, 0, 1}));
   EXPECT_FALSE(Survives(SYS_futex, {0, FUTEX_LOCK_PI}));
-  for (const long number : {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_select, SYS_wait4, SYS_pause}) {
+  for (const std::int64_t number : std::initializer_list<std::int64_t>{
+           SYS_nanosleep, SYS_clock_nanosleep, arch::kPoll, arch::kSelect, SYS_wait4, arch::kPause}) {
     EXPECT_TRUE(Survives(number, {})) << number;
   }
 }
@@ -73,7 +75,7 @@ TEST(BlockedCall, TellsForHowLongAThreadSleeps) {
   const Deadline deadline = Deadline::AfterMs(20'000);
   while (!deadline.passed()) {
     const auto call = ReadBlockedCall(child, child);
-    if (call.ok() && call->number == SYS_epoll_wait) break;
+    if (call.ok() && (call->number == arch::kEpollWait || call->number == SYS_epoll_pwait)) break;
     SleepUs(1000);
   }
   const std::int64_t seen_ns = MonotonicNs();

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "arch/machine.h"
 #include "arch/native.h"
 #include "process/core_memory.h"
 #include "process/core_notes.h"
@@ -38,12 +39,9 @@ Result<Elf64_Ehdr> ReadHeader(const RandomAccessFile& file) {
   if (!std::equal(header->e_ident, header->e_ident + SELFMAG, ELFMAG))
     return NoCore(file.path(), "it is no ELF file");
   if (header->e_type != ET_CORE) return NoCore(file.path(), "it is a program or a library");
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != arch::kElfMachine) {
-    const char* name = header->e_machine == EM_AARCH64 ? " (arm64)" : "";
-    return Error{
-        Code::kFailed,
-        file.path() + " is the core of another architecture" + name + ": only " + arch::kName + " is read",
-        ""};
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || arch::NameOf(header->e_machine) == nullptr) {
+    return Error{Code::kFailed,
+                 file.path() + " is the core of another architecture: only x86-64 and arm64 are read", ""};
   }
   if (header->e_phentsize != sizeof(Elf64_Phdr)) return NoCore(file.path(), "its headers have a wrong size");
   return *header;
@@ -252,8 +250,9 @@ Result<CoreFile> CoreFile::Open(const std::string& path, const std::string& exec
   core.tids = std::move(notes.tids);
   std::stable_partition(core.tids.begin(), core.tids.end(), [&](pid_t tid) { return tid == core.pid; });
   core.command = std::move(notes.command);
+  if (header.e_machine != arch::kElfMachine) core.other_processor = arch::NameOf(header.e_machine);
   core.signal = SignalText(notes.signal);
-  core.registers = std::move(notes.registers);
+  if (core.other_processor.empty()) core.registers = std::move(notes.registers);
   core.missing_files = std::move(opened.missing);
   core.found_files = std::move(opened.places);
   std::vector<Mapping> mappings;

@@ -35,8 +35,9 @@ struct CoreFile {
   std::vector<pid_t> tids;                     // the main thread first
   std::map<pid_t, arch::Registers> registers;  // of each of them
   std::string command;
-  std::string signal;         // "killed by SIGSEGV at address 0x10 (not mapped)"; "" when nobody knows
-  bool is_truncated = false;  // the file ends before what its headers announce
+  std::string other_processor;  // "arm64", when it is not this machine's: then there are no registers
+  std::string signal;           // "killed by SIGSEGV at address 0x10 (not mapped)"; "" when nobody knows
+  bool is_truncated = false;    // the file ends before what its headers announce
   // Files that would be needed for some parts of memory: not there, or not the same ones.
   std::vector<std::string> missing_files;
   // Where the other mapped files are, by the path where they were.

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <random>
 
+#include "arch/machine.h"
+#include "arch/native.h"
 #include "process/core_notes.h"
 
 namespace probing::process {
@@ -110,6 +112,33 @@ TEST_F(CoreFileTest, SaysWhoseCoreItIs) {
   EXPECT_EQ(core->tids, (std::vector<pid_t>{42, 44}));  // the main thread first
   EXPECT_FALSE(core->is_truncated);
   EXPECT_TRUE(core->missing_files.empty());
+}
+
+TEST_F(CoreFileTest, OfAnotherProcessorHasItsThreadsAndMemoryButNoRegisters) {
+  // The same header, another machine, and threads' notes with registers of another size.
+  elf_prstatus status{};
+  status.pr_pid = 42;
+  const std::string native = ThreadNote(42),
+                    larger = Note(NT_PRSTATUS, BytesOf(status) + std::string(56, 'r'));
+  std::string content = Core();
+  ASSERT_TRUE(Open(content)->registers.contains(42));
+  auto& header = *reinterpret_cast<Elf64_Ehdr*>(content.data());
+  header.e_machine = arch::kElfMachine == EM_AARCH64 ? 62 : EM_AARCH64;
+  const auto core = Open(content);
+  ASSERT_TRUE(core.ok()) << core.error().message;
+  EXPECT_EQ(core->other_processor, arch::NameOf(header.e_machine));
+  EXPECT_EQ(core->tids, (std::vector<pid_t>{42, 44}));
+  EXPECT_EQ(ReadText(*core, kHeap, 2), "hh");
+  CoreNotes notes;
+  ParseCoreNotes(std::as_bytes(std::span(larger)), notes);
+  EXPECT_EQ(notes.tids, std::vector<pid_t>{42});
+  EXPECT_TRUE(notes.registers.empty());
+  notes = {};
+  ParseCoreNotes(std::as_bytes(std::span(native)), notes);
+  EXPECT_TRUE(notes.registers.contains(42));
+
+  header.e_machine = EM_RISCV;
+  EXPECT_NE(Open(content).error().message.find("another architecture"), std::string::npos);
 }
 
 TEST_F(CoreFileTest, KnowsWhatWasMapped) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -146,12 +147,15 @@ void ParseCoreNotes(Bytes segment, CoreNotes& notes) {
     if (header->n_type == NT_FILE) ParseFiles(*content, notes);
     if (header->n_type == NT_AUXV) ParseAuxiliaryVector(*content, notes);
     if (header->n_type != NT_PRSTATUS) continue;
-    if (const auto thread = Take<elf_prstatus>(rest)) {
-      notes.tids.push_back(thread->pr_pid);
-      const auto registers = notes.registers[thread->pr_pid].bytes();
-      static_assert(sizeof(thread->pr_reg) == sizeof(arch::Registers));
-      std::memcpy(registers.data(), &thread->pr_reg, registers.size());
-    }
+    // What is before the registers is the same on all 64-bit processors.
+    if (rest.size() < offsetof(elf_prstatus, pr_reg)) continue;
+    pid_t tid = 0;
+    std::memcpy(&tid, &rest[offsetof(elf_prstatus, pr_pid)], sizeof(tid));
+    notes.tids.push_back(tid);
+    if (rest.size() != sizeof(elf_prstatus)) continue;  // of another processor
+    const auto registers = notes.registers[tid].bytes();
+    static_assert(sizeof(elf_prstatus::pr_reg) == sizeof(arch::NativeRegisters::general));
+    std::memcpy(registers.data(), &rest[offsetof(elf_prstatus, pr_reg)], registers.size());
   }
 }
 

@@ -9,9 +9,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "arch/machine.h"
+#include "base/file.h"
+#include "process/blocked_call.h"
 #include "process/memory.h"
 #include "process/status.h"
 
@@ -98,7 +103,9 @@ TracedThread::TracedThread(TracedThread&& other) noexcept
     : tid_(other.tid_),
       attached_(std::exchange(other.attached_, false)),
       stopped_(other.stopped_),
-      pending_signal_(other.pending_signal_) {}
+      pending_signal_(other.pending_signal_),
+      waited_(other.waited_),
+      times_run_(other.times_run_) {}
 
 TracedThread::~TracedThread() {
   if (!attached_) return;
@@ -146,6 +153,7 @@ Result<void> TracedThread::Resume(int request, int signal) {
   RETURN_IF_ERROR(Ptrace(request, tid_, 0, static_cast<std::uint64_t>(signal), "resume"));
   stopped_ = false;
   pending_signal_ = 0;
+  waited_ = {};
   return {};
 }
 
@@ -164,12 +172,24 @@ Result<void> TracedThread::RunUntil(int request, Stop wanted, const Deadline& de
   }
 }
 
+// For ReadRegisters(): what the kernel forgets when it stops the thread.
+void TracedThread::NoteCall() {
+  if constexpr (!arch::kStopHidesCall) return;
+  waited_ = {};
+  times_run_ = ReadTimesRun(tid_, tid_);
+  const auto call = ReadBlockedCall(tid_, tid_);
+  if (call.ok() && call->number >= 0)
+    waited_ = {call->number, call->arguments, call->stack_pointer, call->instruction_pointer};
+}
+
 Result<void> TracedThread::Interrupt(const Deadline& deadline) {
+  NoteCall();
   RETURN_IF_ERROR(Ptrace(PTRACE_INTERRUPT, tid_, 0, 0, "interrupt"));
   return RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
 }
 
 Result<void> TracedThread::Hold(const Deadline& deadline) {
+  NoteCall();
   RETURN_IF_ERROR(Ptrace(PTRACE_INTERRUPT, tid_, 0, 0, "interrupt"));
   auto held = RunUntil(PTRACE_CONT, Stop::kInterrupt, deadline);
   if (!held.ok() && stopped_) return {};  // RunUntil() lets go of nothing that job control holds
@@ -196,23 +216,71 @@ Result<void> TracedThread::Detach() {
 
 Result<arch::Registers> TracedThread::ReadRegisters() const {
   arch::Registers registers;
-  iovec area{registers.bytes().data(), registers.bytes().size()};
-  RETURN_IF_ERROR(Ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, ToData(&area), "read registers"));
-  if (area.iov_len == registers.bytes().size()) return registers;
-  return Error{Code::kFailed, "thread " + std::to_string(tid_) + " runs 32-bit code", ""};
+  for (const arch::RegisterPart& part : registers.Parts()) {
+    iovec area{part.bytes.data(), part.bytes.size()};
+    RETURN_IF_ERROR(Ptrace(PTRACE_GETREGSET, tid_, static_cast<std::uint64_t>(part.note), ToData(&area),
+                           "read registers"));
+    if (area.iov_len != part.bytes.size())
+      return Error{Code::kFailed, "thread " + std::to_string(tid_) + " runs 32-bit code", ""};
+  }
+  // Woken once, for the stop: it has been in that very call all the time.
+  const auto times_run = waited_.number >= 0 ? ReadTimesRun(tid_, tid_) : std::nullopt;
+  const bool is_same_wait =
+      waited_.number >= 0 && (!times_run_ || (times_run && *times_run <= *times_run_ + 1));
+  registers.Recognise(is_same_wait ? waited_ : arch::WaitedCall{});
+  if (arch::kStopHidesCall && registers.syscall() < 0 && registers.result() == -EINTR)
+    registers.Recognise(AskForCall(registers));
+  return registers;
+}
+
+// Of a call that was interrupted before NoteCall() could see it. The kernel still has its first argument, and
+// shows it in /proc while it believes the thread to be in a call. Only of descriptors for which a mere stop
+// reports EINTR: the same registers are seen for an instant when a signal handler has returned.
+arch::WaitedCall TracedThread::AskForCall(const arch::Registers& registers) const {
+  const auto instruction =
+      ProcessMemory(tid_).ReadValue(RemotePtr<std::array<char, arch::kSyscallInstruction.size()>>{
+          registers.ip() - arch::kSyscallInstruction.size()});
+  if (!instruction.ok() ||
+      std::string_view(instruction->data(), instruction->size()) != arch::kSyscallInstruction)
+    return {};
+  const auto believe = [&](std::int32_t number) {
+    iovec area{&number, sizeof(number)};
+    return Ptrace(PTRACE_SETREGSET, tid_, arch::kCallNote, ToData(&area), "write the system call").ok();
+  };
+  if (!believe(static_cast<std::int32_t>(registers.next_syscall()))) return {};
+  const auto call = ReadBlockedCall(tid_, tid_);
+  if (!believe(-1) || !call.ok() || call->number < 0) return {};
+  const auto file = ReadLink("/proc/" + std::to_string(tid_) + "/fd/" + std::to_string(call->arguments[0]));
+  if (!file.ok() || !(file->starts_with("socket:") || file->starts_with("anon_inode:"))) return {};
+  return {call->number, call->arguments, call->stack_pointer, call->instruction_pointer};
 }
 
 Result<void> TracedThread::WriteRegisters(const arch::Registers& registers) const {
   arch::Registers copy = registers;
-  iovec area{copy.bytes().data(), copy.bytes().size()};
-  return Ptrace(PTRACE_SETREGSET, tid_, NT_PRSTATUS, ToData(&area), "write registers");
+  copy.PrepareForKernel();
+  for (const arch::RegisterPart& part : copy.Parts()) {
+    if (!part.written) continue;
+    iovec area{part.bytes.data(), part.bytes.size()};
+    RETURN_IF_ERROR(Ptrace(PTRACE_SETREGSET, tid_, static_cast<std::uint64_t>(part.note), ToData(&area),
+                           "write registers"));
+  }
+  return {};
 }
 
-Result<std::size_t> TracedThread::ReadVectorState(std::span<std::byte> out) const {
-  iovec area{out.data(), out.size()};
-  RETURN_IF_ERROR(
-      Ptrace(PTRACE_GETREGSET, tid_, arch::kVectorStateNote, ToData(&area), "read vector registers"));
-  return area.iov_len;
+Result<arch::VectorState> TracedThread::ReadVectorState() const {
+  arch::VectorState state;
+  for (const int note : arch::kVectorStateNotes) {
+    std::vector<std::byte> bytes(arch::kMaxVectorStateBytes);
+    iovec area{bytes.data(), bytes.size()};
+    auto read = Ptrace(PTRACE_GETREGSET, tid_, static_cast<std::uint64_t>(note), ToData(&area),
+                       "read vector registers");
+    // Only the first is there on every machine.
+    if (!read.ok() && !state.empty()) continue;
+    RETURN_IF_ERROR(read);
+    bytes.resize(area.iov_len);
+    state.push_back({note, std::move(bytes)});
+  }
+  return state;
 }
 
 Result<std::uint64_t> TracedThread::ReadSignalMask() const {

@@ -13,10 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "arch/registers.h"
+#include "arch/signal_frame.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -61,8 +62,7 @@ class TracedThread {
   // REQUIRES for all below: the thread is stopped.
   Result<arch::Registers> ReadRegisters() const;
   Result<void> WriteRegisters(const arch::Registers& registers) const;
-  // The vector registers as the kernel keeps them.
-  Result<std::size_t> ReadVectorState(std::span<std::byte> out) const;
+  Result<arch::VectorState> ReadVectorState() const;
   Result<std::uint64_t> ReadSignalMask() const;
   Result<void> WriteSignalMask(std::uint64_t mask) const;
 
@@ -81,11 +81,16 @@ class TracedThread {
   // Resumes with `request` and waits for `wanted`, passing signals on.
   Result<void> RunUntil(int request, Stop wanted, const Deadline& deadline);
   Result<void> Resume(int request, int signal);
+  void NoteCall();
+  arch::WaitedCall AskForCall(const arch::Registers& registers) const;
 
   pid_t tid_;
   bool attached_ = true;
   bool stopped_ = false;
   int pending_signal_ = 0;  // to be delivered when it resumes
+  // Just before the stop; only where a stop hides the call.
+  arch::WaitedCall waited_;
+  std::optional<std::uint64_t> times_run_;
 };
 
 }  // namespace probing::process

@@ -42,6 +42,8 @@ enum : std::uint8_t {
   kValOffset = 0x14,
   kValOffsetSf = 0x15,
   kValExpression = 0x16,
+  kNegateRaStateWithPc = 0x2c,
+  kNegateRaState = 0x2d,
   kGnuArgsSize = 0x2e,
 };
 
@@ -153,6 +155,9 @@ class Machine {
         const std::uint64_t number = reader.TakeUleb();
         return Set(number, Rule::Kind::kExpression, KeepExpression(reader));
       }
+      case kNegateRaState:  // from here on the return address is signed, or not: StripCode() needs no telling
+      case kNegateRaStateWithPc:
+        return {};
       case kGnuArgsSize:
         reader.TakeUleb();
         return {};
@@ -281,7 +286,7 @@ Result<Cie> ParseCie(std::span<const std::byte> entry, std::uint64_t address) {
   cie.code_alignment = reader.TakeUleb();
   cie.data_alignment = reader.TakeSleb();
   const std::uint64_t return_register = version == 1 ? reader.Take<std::uint8_t>() : reader.TakeUleb();
-  if (return_register != kReturnAddress) return Malformed("return address");
+  if (return_register != kReturnColumn) return Malformed("return address");
   for (const char c : augmentation) {
     if (c == 'z') {
       cie.has_augmentation_data = true;
@@ -296,7 +301,7 @@ Result<Cie> ParseCie(std::span<const std::byte> entry, std::uint64_t address) {
       // Where the personality function is does not matter, only how long the pointer is.
       const auto encoding = reader.Take<std::uint8_t>();
       if (encoding != kNoPointer) RETURN_IF_ERROR(TakePointer(reader, encoding & 0x0fU, address, 0));
-    } else {
+    } else if (c != 'B' && c != 'G') {  // AArch64: which key signs, whether the stack is tagged
       return Malformed("augmentation");
     }
   }

@@ -11,24 +11,47 @@
 namespace probing::unwind {
 namespace {
 
-constexpr std::size_t kSaved = 3;  // a register that a function gives back as it found it
+constexpr std::size_t kSaved =
+    arch::dwarf::IsCalleeSaved(3) ? 3 : 19;  // a register that a function gives back as it found it
 
-std::vector<std::byte> Bytes(std::initializer_list<int> values) {
+std::vector<std::byte> Bytes(std::initializer_list<std::size_t> values) {
   std::vector<std::byte> bytes;
-  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  for (const std::size_t value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }
 
-// version 1, "zR", code alignment 1, data alignment -8, return address 16, pointers pcrel|sdata4,
+// version 1, "zR", code alignment 1, data alignment -8, return address, pointers pcrel|sdata4,
 // then: CFA = stack pointer + 8, return address at CFA - 8.
-const std::vector<std::byte> kCie =
-    Bytes({0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1});
+const std::vector<std::byte> kCie = Bytes({0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, kReturnColumn, 1, 0x1b, 0x0c,
+                                           kStackPointer, 8, 0x80 | kReturnColumn, 1});
 
 // A function of 0x40 bytes that pushes the frame pointer after 1 byte and makes it the frame pointer after 4.
 std::vector<std::byte> MakeFde() {
-  return Bytes({0,    0,    0,  0,    0xfc, 0x0f, 0,    0, 0x40, 0,    0, 0,
+  return Bytes({0,
+                0,
+                0,
+                0,
+                0xfc,
+                0x0f,
+                0,
+                0,
+                0x40,
+                0,
+                0,
+                0,
                 0,  // starts at 0x1000 + 4 + 0xffc = 0x2000
-                0x41, 0x0e, 16, 0x86, 2,    0x43, 0x0d, 6, 0x7b, 0x0c, 7, 8});
+                0x41,
+                0x0e,
+                16,
+                0x80 | kFramePointer,
+                2,
+                0x43,
+                0x0d,
+                kFramePointer,
+                0x7b,
+                0x0c,
+                kStackPointer,
+                8});
 }
 
 TEST(Cfi, RulesAreThoseOfTheInstructionAsked) {
@@ -64,7 +87,7 @@ TEST(Cfi, AStepFollowsTheRules) {
   Row row;
   row.cfa_offset = 16;
   row.registers[kFramePointer] = {Rule::Kind::kAtOffset, -16};
-  row.registers[kReturnAddress] = {Rule::Kind::kAtOffset, -8};
+  row.registers[kReturnColumn] = {Rule::Kind::kAtOffset, -8};
   Registers registers;
   registers.Set(kStackPointer, stack);
   registers.Set(kSaved, 77);
@@ -83,14 +106,16 @@ TEST(Cfi, AStepFollowsTheRules) {
 }
 
 TEST(Expression, OfAPltEntry) {
-  // breg7 8, breg16 0, lit15, and, lit11, ge, lit3, shl, plus: stack pointer + 8, and 8 more after the push.
-  const auto plt = Bytes({0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22});
+  // breg of the stack pointer 8, of the instruction pointer (of x86-64) 0, lit15, and, lit11, ge, lit3, shl,
+  // plus: stack pointer + 8, and 8 more after the push.
+  const auto plt =
+      Bytes({0x70 + kStackPointer, 8, 0x70 + kReturnColumn, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22});
   const cpython::FakeMemory memory(16);
   Registers registers;
   registers.Set(kStackPointer, 0x1000);
-  registers.Set(kReturnAddress, 0x4006);
+  registers.Set(kReturnColumn, 0x4006);
   EXPECT_EQ(*Evaluate(plt, registers, memory, std::nullopt), 0x1008U);
-  registers.Set(kReturnAddress, 0x400b);
+  registers.Set(kReturnColumn, 0x400b);
   EXPECT_EQ(*Evaluate(plt, registers, memory, std::nullopt), 0x1010U);
 }
 
@@ -99,7 +124,8 @@ TEST(Expression, ThatUnderflowsOrReadsNowhereIsAnError) {
   EXPECT_FALSE(Evaluate(Bytes({0x22}), {}, memory, std::nullopt).ok());
   EXPECT_FALSE(Evaluate(Bytes({}), {}, memory, std::nullopt).ok());
   EXPECT_FALSE(Evaluate(Bytes({0x30, 0x06}), {}, memory, std::nullopt).ok());
-  EXPECT_EQ(Evaluate(Bytes({0x77, 0}), {}, memory, std::nullopt).error().code, Code::kNotFound);
+  EXPECT_EQ(Evaluate(Bytes({0x70 + kStackPointer, 0}), {}, memory, std::nullopt).error().code,
+            Code::kNotFound);
 }
 
 TEST(Cfi, GarbageIsAnErrorOrARowNeverACrash) {

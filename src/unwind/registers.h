@@ -11,7 +11,8 @@ namespace probing::unwind {
 
 using arch::dwarf::kFramePointer;
 using arch::dwarf::kRegisterCount;
-using arch::dwarf::kReturnAddress;  // DWARF's name for the instruction pointer
+using arch::dwarf::kReturnAddress;  // the instruction pointer
+using arch::dwarf::kReturnColumn;   // where unwind tables say the caller's is
 using arch::dwarf::kStackPointer;
 
 // A register whose value nobody knows stays unknown: guessing would show a wrong stack.
@@ -23,13 +24,13 @@ class Registers {
   // REQUIRES: number < kRegisterCount.
   void Set(std::size_t number, std::uint64_t value) {
     values_[number] = value;
-    known_ |= 1U << number;
+    known_ |= std::uint64_t{1} << number;
   }
-  void Forget(std::size_t number) { known_ &= ~(1U << number); }
+  void Forget(std::size_t number) { known_ &= ~(std::uint64_t{1} << number); }
 
  private:
   std::array<std::uint64_t, kRegisterCount> values_{};
-  std::uint32_t known_ = 0;
+  std::uint64_t known_ = 0;
 };
 
 }  // namespace probing::unwind

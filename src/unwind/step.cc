@@ -1,5 +1,10 @@
 #include "unwind/step.h"
 
+#include <array>
+#include <utility>
+
+#include "arch/machine.h"
+#include "arch/signal_frame.h"
 #include "base/byte_reader.h"
 #include "unwind/expression.h"
 
@@ -14,6 +19,16 @@ Result<std::uint64_t> ReadWord(const Memory& memory, std::uint64_t address) {
 }
 
 Error Unknown() { return {Code::kNotFound, "a register is needed that is not known", ""}; }
+
+// Where unwind tables speak of a register that holds the return address, that is where the caller goes on.
+Result<Registers> WithReturnAddress(Registers caller, bool is_outermost) {
+  if constexpr (kReturnColumn == kReturnAddress) return caller;
+  caller.Forget(kReturnAddress);
+  if (is_outermost) return caller;
+  if (!caller.Has(kReturnColumn)) return Unknown();
+  caller.Set(kReturnAddress, arch::StripCode(caller.Get(kReturnColumn)));
+  return caller;
+}
 
 Result<std::uint64_t> EvaluateAt(const Row& row, std::int32_t offset, const Registers& registers,
                                  const Memory& memory, std::optional<std::uint64_t> initial) {
@@ -57,7 +72,7 @@ Result<Registers> StepByRules(const Row& row, const Registers& registers, const 
       case Rule::Kind::kRegister: {
         const auto other = static_cast<std::size_t>(rule.value);
         if (registers.Has(other)) caller.Set(i, registers.Get(other));
-        if (!registers.Has(other) && i == kReturnAddress) return Unknown();
+        if (!registers.Has(other) && i == kReturnColumn) return Unknown();
         break;
       }
       case Rule::Kind::kAtExpression:
@@ -71,7 +86,24 @@ Result<Registers> StepByRules(const Row& row, const Registers& registers, const 
       }
     }
   }
-  return caller;
+  return WithReturnAddress(std::move(caller), row.registers[kReturnColumn].kind == Rule::Kind::kUndefined);
+}
+
+Result<Registers> StepOverSignalFrame(const Registers& registers, const Memory& memory) {
+  // Who came here by frame pointers knows only these.
+  for (const auto [number, below] :
+       {std::pair(kStackPointer, std::uint64_t{0}), std::pair(kFramePointer, arch::kSignalFrameBytes)}) {
+    std::array<std::uint64_t, arch::kFrameWordsAtTrampoline> words{};
+    if (!registers.Has(number)) continue;
+    const std::uint64_t start = registers.Get(number) - below;
+    if (!memory.Read({start}, std::as_writable_bytes(std::span(words))).ok()) continue;
+    const auto interrupted = arch::InterruptedRegisters(words);
+    if (!interrupted) continue;
+    Registers caller;
+    for (std::size_t i = 0; i < interrupted->size(); ++i) caller.Set(i, (*interrupted)[i]);
+    return caller;
+  }
+  return Error{Code::kFailed, "no signal frame", ""};
 }
 
 Result<Registers> StepByFramePointer(const Registers& registers, const Memory& memory) {
@@ -84,11 +116,12 @@ Result<Registers> StepByFramePointer(const Registers& registers, const Memory& m
   Registers caller;
   caller.Set(kFramePointer, outer);
   caller.Set(kStackPointer, frame + 16);
-  caller.Set(kReturnAddress, return_address);
+  caller.Set(kReturnAddress, arch::StripCode(return_address));
   return caller;
 }
 
-Result<Registers> StepFromTopOfStack(const Registers& registers, const Memory& memory) {
+Result<Registers> StepFromCall(const Registers& registers, const Memory& memory) {
+  if constexpr (arch::kCallsKeepStackPointer) return WithReturnAddress(registers, false);
   ASSIGN_OR_RETURN(const std::uint64_t return_address, ReadWord(memory, registers.Get(kStackPointer)));
   Registers caller = registers;
   caller.Set(kStackPointer, registers.Get(kStackPointer) + 8);

@@ -11,10 +11,14 @@ namespace probing::unwind {
 // undefined return address is no error: the caller has none, it is the end of the stack.
 Result<Registers> StepByRules(const Row& row, const Registers& registers, const process::Memory& memory);
 
-// By the chain of frame pointers, where there is no table. Errors when it is none.
+// From the signal trampoline to what the signal interrupted, where no table says it.
+Result<Registers> StepOverSignalFrame(const Registers& registers, const process::Memory& memory);
+
+// By the chain of frame pointers, where there is no table. Errors when it is none. The stack pointer is only
+// a lower bound where a frame pointer may lie anywhere in its frame (arch::kFramePointerTellsStackPointer).
 Result<Registers> StepByFramePointer(const Registers& registers, const process::Memory& memory);
 
-// By the return address on top of the stack: nothing was pushed since the call.
-Result<Registers> StepFromTopOfStack(const Registers& registers, const process::Memory& memory);
+// By the return address where a call puts it: nothing was done since the call.
+Result<Registers> StepFromCall(const Registers& registers, const process::Memory& memory);
 
 }  // namespace probing::unwind

@@ -27,6 +27,12 @@ bool IsCode(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
   });
 }
 
+// Marks of assemblers for arm64, "$x" where code begins and "$d" where data does: no names of anything.
+bool IsMark(const std::string& name) {
+  return name.size() >= 2 && name[0] == '$' && (name[1] == 'x' || name[1] == 'd') &&
+         (name.size() == 2 || name[2] == '.');
+}
+
 // Of several names for one function the one people write: short, without underscores in front.
 bool IsBetterName(const std::string& a, const std::string& b) {
   const auto rank = [](const std::string& name) {
@@ -120,10 +126,13 @@ std::optional<Symbol> SymbolTable::Find(std::uint64_t address) const {
                                [](std::uint64_t at, const Entry& entry) { return at < entry.start; });
   const Entry* found = nullptr;
   const Entry* label = nullptr;  // the nearest one without a size, as assembly has them
+  bool is_nearest = true;
   for (int i = 0; i < kMaxStepsBack && next != entries_.begin() && found == nullptr; ++i) {
     --next;
     if (address - next->start < next->size) found = &*next;
-    if (next->size == 0 && label == nullptr && i == 0) label = &*next;
+    if (!is_nearest || found != nullptr) continue;
+    is_nearest = next->size == 0 && IsMark(ReadRaw(*next));
+    if (next->size == 0 && !is_nearest) label = &*next;
   }
   if (found == nullptr) found = label;
   if (found == nullptr) return second_ != nullptr ? second_->Find(address) : std::nullopt;
@@ -138,6 +147,11 @@ std::optional<Symbol> SymbolTable::Find(std::uint64_t address) const {
 }
 
 std::string SymbolTable::ReadName(const Entry& entry) const {
+  std::string name = ReadRaw(entry);
+  return IsMark(name) ? "" : name;
+}
+
+std::string SymbolTable::ReadRaw(const Entry& entry) const {
   const auto name = memory_->ReadCString(source_.strings + entry.name, kMaxNameBytes);
   return name.ok() ? *name : "";
 }

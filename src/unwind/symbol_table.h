@@ -57,7 +57,8 @@ class SymbolTable {
 
   static Result<SymbolTable> Load(std::shared_ptr<const process::Memory> memory, const Source& source,
                                   const std::vector<Elf64_Phdr>& segments);
-  std::string ReadName(const Entry& entry) const;
+  std::string ReadName(const Entry& entry) const;  // "" for what is no name
+  std::string ReadRaw(const Entry& entry) const;
 
   std::vector<Entry> entries_;                     // by start
   std::shared_ptr<const process::Memory> memory_;  // shared with whoever has the file open

@@ -1,6 +1,7 @@
 #include "unwind/unwinder.h"
 
 #include <algorithm>
+#include <array>
 
 #include "unwind/demangle.h"
 #include "unwind/prologue.h"
@@ -35,7 +36,8 @@ const char* Describe(StackEnd end) {
 struct Unwinder::Walk {
   const process::Memory* memory;
   Registers registers;
-  bool interrupted = true;  // the pc is where it stands, not where a call returns to
+  bool interrupted = true;          // the pc is where it stands, not where a call returns to
+  bool knows_stack_pointer = true;  // else it is a lower bound
 
   // False beyond the outermost frame. What was interrupted at 0 is a frame: it called a null pointer.
   bool HasFrame() const { return registers.Has(kReturnAddress) && (pc() != 0 || interrupted); }
@@ -121,20 +123,31 @@ NativeStack Unwinder::WalkStack(const Capture& capture, const ReadOptions& optio
 StackEnd Unwinder::TakeStep(Walk& walk) {
   const std::uint64_t stack_pointer = walk.registers.Get(kStackPointer);
   const Row* row = FindRow(walk.place());
-  const bool is_signal_frame = row != nullptr && row->is_signal_frame;
-  const bool has_table = row != nullptr && !row->is_guessed;
-  const Result<Registers> caller =
-      has_table ? StepByRules(*row, walk.registers, *walk.memory) : StepByGuess(row, walk);
+  const bool is_trampoline = arch::kTrampolineIsInVdso && IsTrampoline(walk.pc());
+  const bool is_signal_frame = is_trampoline || (row != nullptr && row->is_signal_frame);
+  const bool has_table = is_trampoline || (row != nullptr && !row->is_guessed);
+  bool knows_stack_pointer = true;
+  const Result<Registers> caller = [&] {
+    if (is_trampoline) return StepOverSignalFrame(walk.registers, *walk.memory);
+    const bool needs_stack_pointer =
+        row != nullptr && !row->cfa_is_expression && row->cfa_register == kStackPointer;
+    if (has_table && (walk.knows_stack_pointer || !needs_stack_pointer))
+      return StepByRules(*row, walk.registers, *walk.memory);
+    return StepByGuess(needs_stack_pointer && !walk.knows_stack_pointer ? nullptr : row, walk,
+                       &knows_stack_pointer);
+  }();
   if (!caller.ok()) {
     if (caller.error().code == Code::kNotFound) return StackEnd::kMissingRegister;
     return has_table ? StackEnd::kDamaged : StackEnd::kNoUnwindInfo;
   }
-  Walk next{walk.memory, *caller, is_signal_frame};
+  Walk next{walk.memory, *caller, is_signal_frame, knows_stack_pointer};
   if (next.HasFrame()) {
     // Stacks grow downward, so every step leads up; that also makes the walk end. A signal handler
     // may have a stack of its own.
     const bool leads_up =
-        caller->Has(kStackPointer) && (caller->Get(kStackPointer) > stack_pointer || is_signal_frame);
+        caller->Has(kStackPointer) &&
+        (caller->Get(kStackPointer) > stack_pointer || is_signal_frame ||
+         (arch::kCallsKeepStackPointer && walk.interrupted && caller->Get(kStackPointer) == stack_pointer));
     if (!leads_up) return StackEnd::kDamaged;
     if (!is_signal_frame && !modules_.FindCode(next.place())) {
       saw_unknown_code_ = true;
@@ -147,22 +160,41 @@ StackEnd Unwinder::TakeStep(Walk& walk) {
 
 // Without a table: what the prologue says, else frame pointers, each believed only when it leads to
 // a place after a call.
-Result<Registers> Unwinder::StepByGuess(const Row* prologue, const Walk& walk) {
+Result<Registers> Unwinder::StepByGuess(const Row* prologue, const Walk& walk, bool* knows_stack_pointer) {
   const auto check = [&](Result<Registers> caller) -> Result<Registers> {
-    if (!caller.ok() || IsAfterCall(*memory_, caller->Get(kReturnAddress))) return caller;
+    if (!caller.ok() || !caller->Has(kReturnAddress)) return caller;
+    const std::uint64_t pc = caller->Get(kReturnAddress);
+    if (IsAfterCall(*memory_, pc) || (arch::kTrampolineIsInVdso && IsTrampoline(pc))) return caller;
     return Error{Code::kFailed, "no caller where one should be", ""};
   };
   const auto code = modules_.FindCode(walk.pc());
   if (walk.interrupted && (!code || code->module == nullptr)) {
     // A call to a wrong address, or one of the small stubs that libffi and others generate.
-    auto caller = check(StepFromTopOfStack(walk.registers, *walk.memory));
+    auto caller = check(StepFromCall(walk.registers, *walk.memory));
     if (caller.ok()) return caller;
   }
-  if (prologue != nullptr) {
+  // Only a function that has called none has its return address where a call puts it.
+  const bool lacks_return_address = arch::kCallsKeepStackPointer && !walk.interrupted &&
+                                    prologue != nullptr &&
+                                    prologue->registers[kReturnColumn].kind == Rule::Kind::kUnspecified;
+  if (prologue != nullptr && !lacks_return_address) {
     auto caller = check(StepByRules(*prologue, walk.registers, *walk.memory));
     if (caller.ok() || caller.error().code == Code::kNotFound) return caller;
   }
+  // Where every function makes a frame record, none is that of the outermost one.
+  const bool is_outermost = arch::kCallsKeepStackPointer && !walk.interrupted &&
+                            walk.registers.Has(kFramePointer) && walk.registers.Get(kFramePointer) == 0;
+  if (is_outermost) return Registers();
+  *knows_stack_pointer = arch::kFramePointerTellsStackPointer;
   return check(StepByFramePointer(walk.registers, *walk.memory));
+}
+
+bool Unwinder::IsTrampoline(std::uint64_t pc) {
+  std::array<char, arch::kSignalTrampoline.size()> code{};
+  const auto place = modules_.FindCode(pc);
+  return place && place->module != nullptr && place->module->name() == "[vdso]" &&
+         memory_->Read({pc}, std::as_writable_bytes(std::span(code))).ok() &&
+         std::string_view(code.data(), code.size()) == arch::kSignalTrampoline;
 }
 
 void Unwinder::AddLines(NativeStack& stack) {

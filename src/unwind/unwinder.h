@@ -59,7 +59,8 @@ class Unwinder {
   Result<NativeStack> TryToRead(pid_t tid, const ReadOptions& options);
   NativeStack WalkStack(const Capture& capture, const ReadOptions& options);
   StackEnd TakeStep(Walk& walk);
-  Result<Registers> StepByGuess(const Row* prologue, const Walk& walk);
+  Result<Registers> StepByGuess(const Row* prologue, const Walk& walk, bool* knows_stack_pointer);
+  bool IsTrampoline(std::uint64_t pc);
   std::optional<Row> GuessRow(std::uint64_t pc);
   Result<void> Refresh();
   // Null when nothing is known about `pc`.

@@ -3,7 +3,9 @@
 
 #include <elf.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,8 +15,13 @@ namespace probing::arch {
 
 inline constexpr const char* kName = "x86-64";
 inline constexpr std::uint16_t kElfMachine = EM_X86_64;
-inline constexpr int kVectorStateNote = NT_X86_XSTATE;
+// What the signal frame restores beside the general registers, as ptrace names it; the first is always there.
+inline constexpr std::array kVectorStateNotes = {NT_X86_XSTATE};
 inline constexpr std::size_t kMaxVectorStateBytes = 16 * 1024;  // AMX needs 11 KiB
+
+// The largest page that a kernel for this processor may use.
+inline constexpr std::uint64_t kMaxPageBytes = 4096;
+inline constexpr std::uint64_t kUnmappedByStub = 8192;  // loader_stub.S
 
 // Below the stack pointer, used by functions that call no other.
 inline constexpr std::uint64_t kRedZoneBytes = 128;
@@ -23,9 +30,18 @@ inline constexpr std::uint64_t kRedZoneBytes = 128;
 // returned.
 inline constexpr std::uint64_t kReturnPopsBytes = 8;
 
+// Where the C library's descriptor of a thread may begin, seen from its thread pointer, and how far beyond
+// the thread pointer the block goes that the thread's stack is part of.
+inline constexpr std::uint64_t kDescriptorBelow = 0;
+inline constexpr std::uint64_t kMaximumAboveDescriptor = 16 * 1024;  // the alignment of thread-local storage
+
+// True where a stop sets a thread back to before the call that it interrupts, and forgets that there was one.
+inline constexpr bool kStopHidesCall = false;
+
 // The system call instruction, and the C library's code behind which the kernel restores a thread
 // (mov $15,%rax; syscall): not an exported symbol, but debuggers recognise it by these very bytes.
 inline constexpr std::string_view kSyscallInstruction("\x0f\x05", 2);
+inline constexpr bool kTrampolineIsInVdso = false;
 inline constexpr std::string_view kSignalTrampoline("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
 
 inline constexpr std::size_t kLongestCallBytes = 7;  // of a call instruction
@@ -42,6 +58,7 @@ namespace dwarf {
 inline constexpr std::size_t kFramePointer = 6;
 inline constexpr std::size_t kStackPointer = 7;
 inline constexpr std::size_t kReturnAddress = 16;
+inline constexpr std::size_t kReturnColumn = 16;  // of unwind tables: it is the instruction pointer itself
 inline constexpr std::size_t kRegisterCount = 17;
 
 // rbx, rbp, r12 to r15: what a function gives back as it found it.
@@ -50,8 +67,25 @@ constexpr bool IsCalleeSaved(std::size_t number) {
 }
 }  // namespace dwarf
 
+// A call leaves the return address on the stack, never in a register; a frame pointer points below it, at the
+// top of its frame.
+inline constexpr bool kCallsKeepStackPointer = false;
+inline constexpr bool kFramePointerTellsStackPointer = true;
+
+// The address of code without what a processor may have hidden in it.
+inline std::uint64_t StripCode(std::uint64_t address) { return address; }
+
+// General registers as the kernel has them.
+struct NativeRegisters {
+  user_regs_struct general;
+};
+inline constexpr std::size_t kRegisterParts = 1;  // sets of registers by ptrace
+
 // A counter that goes on at one speed on all cores; which speed is not said.
 inline std::int64_t ReadTicks() { return static_cast<std::int64_t>(__builtin_ia32_rdtsc()); }
+
+// Words between the stack pointer at the trampoline and FrameWords.
+inline constexpr std::size_t kFrameSkipsWords = 0;
 
 // The kernel's signal frame, in words from its uc_flags on (struct ucontext); the word before is the
 // restorer.

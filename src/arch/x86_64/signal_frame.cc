@@ -61,8 +61,11 @@ void Put(SignalFrame& frame, std::uint64_t address, const T& value) {
 
 }  // namespace
 
-SignalFrame MakeSignalFrame(const Registers& registers, std::span<const std::byte> vector_state,
-                            std::uint64_t signal_mask, std::uint64_t trampoline, std::size_t data_bytes) {
+const char* WhyNoFrame(const VectorState& /*vector_state*/) { return ""; }
+
+SignalFrame MakeSignalFrame(const Registers& registers, const VectorState& state, std::uint64_t signal_mask,
+                            std::uint64_t trampoline, std::size_t data_bytes) {
+  const std::span<const std::byte> vector_state = state.front().bytes;
   const std::uint64_t top = registers.sp() - kRedZoneBytes;
   const std::uint64_t extended = AlignDown(top - vector_state.size() - sizeof(kMagic2), kXsaveAlignment);
   SignalFrame made;
@@ -87,6 +90,11 @@ SignalFrame MakeSignalFrame(const Registers& registers, std::span<const std::byt
   frame.signal_mask = signal_mask;
   Put(made, made.start, frame);
   return made;
+}
+
+std::optional<std::array<std::uint64_t, dwarf::kRegisterCount>> InterruptedRegisters(
+    std::span<const std::uint64_t> /*frame*/) {
+  return std::nullopt;
 }
 
 }  // namespace probing::arch

@@ -25,8 +25,8 @@ Registers SomeRegisters() {
 }
 
 SignalFrame SomeFrame(std::size_t vector_bytes, std::size_t data_bytes) {
-  return MakeSignalFrame(SomeRegisters(), std::vector<std::byte>(vector_bytes, std::byte{7}), 0x5a5a,
-                         kTrampoline, data_bytes);
+  const VectorState state{{NT_X86_XSTATE, std::vector<std::byte>(vector_bytes, std::byte{7})}};
+  return MakeSignalFrame(SomeRegisters(), state, 0x5a5a, kTrampoline, data_bytes);
 }
 
 std::uint64_t WordAt(const SignalFrame& frame, std::uint64_t address) {
@@ -71,7 +71,7 @@ TEST(SignalFrame, RestoresTheMask) {
 TEST(Registers, AFunctionIsEnteredWithItsArgumentsAndWithoutACallToRestart) {
   Registers registers = SomeRegisters();
   registers.set_syscall(7);
-  registers.EnterFunction(0x500000, 0x7000);
+  registers.EnterFunction(0x500000, 0x7000, kTrampoline);
   for (std::size_t i = 0; i < 4; ++i) registers.set_argument(i, 100 + i);
   EXPECT_EQ(registers.ip(), 0x500000U);
   EXPECT_EQ(registers.sp(), 0x7000U);

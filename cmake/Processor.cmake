@@ -1,0 +1,15 @@
+# Where the libraries for this build's processor are: Debian's own folders, or, when it is built for another
+# machine, what `tools/install_deps.sh arm64` has unpacked.
+set(PROBING_TRIPLET ${CMAKE_SYSTEM_PROCESSOR}-linux-gnu)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  set(PROBING_SYSROOT "")
+  set(PROBING_DUCKDB ${CMAKE_SOURCE_DIR}/build/deps/duckdb)
+else()
+  set(PROBING_SYSROOT ${CMAKE_SOURCE_DIR}/build/arm64/sysroot)
+  set(PROBING_DUCKDB ${CMAKE_SOURCE_DIR}/build/arm64/deps/duckdb)
+  if(NOT EXISTS ${PROBING_SYSROOT})
+    message(FATAL_ERROR "${PROBING_SYSROOT} is missing: run `tools/install_deps.sh arm64` first")
+  endif()
+endif()
+set(PROBING_INCLUDE ${PROBING_SYSROOT}/usr/include)
+set(PROBING_LIB ${PROBING_SYSROOT}/usr/lib/${PROBING_TRIPLET})

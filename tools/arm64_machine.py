@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Boots Debian's arm64 kernel in qemu, and runs tests that were built for it there.
+
+    arm64_machine.py test JUNIT      the C++ tests of what knows processors and the kernel
+    arm64_machine.py run COMMAND…    a command there; the checkout is in /src
+
+What it needs comes from `tools/install_deps.sh arm64`, the tests from `make test-arm64`. The machine is a
+file system in memory: Debian's C library and busybox. Two folders are shared with it: the checkout, which
+it may only read, and one for what comes out.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ROOT / "build/arm64"
+BIN = ROOT / "build/release-arm64/bin"
+QEMU = "qemu-system-aarch64"
+# The kernel's modules for a shared folder, in the order in which they need each other.
+MODULES = (
+    "drivers/virtio/virtio_mmio",
+    "net/9p/9pnet",
+    "net/9p/9pnet_virtio",
+    "fs/netfs/netfs",
+    "fs/fscache/fscache",
+    "fs/9p/9p",
+)
+TEST_SECONDS = 1800
+CPP_TESTS = ("arch", "inject", "unwind", "process")
+# What compares times to some milliseconds, which an emulated machine on a busy one takes for an instruction.
+LEFT_OUT = "BlockedCall.TellsForHowLongAThreadSleeps"
+INIT = """#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /tmp /src /out /root /usr/local/bin
+/bin/busybox --install -s /usr/local/bin
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin HOME=/root TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/shm /dev/pts
+mount -t tmpfs shm /dev/shm
+mount -t devpts pts /dev/pts
+mount -t tmpfs -o mode=1777 tmp /tmp
+ip link set lo up
+hostname arm64
+for module in /modules/*.ko; do insmod $module || echo "no $module"; done
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose src /src
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 out /out
+sh /out/job > /out/output 2>&1
+echo $? > /out/code
+sync
+poweroff -f
+"""
+
+
+class Missing(Exception):
+    """Something that the machine is made of; its text says what and how to get it."""
+
+
+def newc(name: str, mode: int, data: bytes, mtime: int) -> bytes:
+    """One member of an initial file system (cpio, the format the kernel reads)."""
+    path = name.encode() + b"\0"
+    fields = [0, mode, 0, 0, 1, mtime, len(data), 0, 0, 0, 0, len(path), 0]
+    head = b"070701" + b"".join(b"%08x" % field for field in fields) + path
+    return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
+
+
+def tree(folder: Path) -> Iterator[bytes]:
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            yield newc(name, info.st_mode, os.readlink(path).encode(), int(info.st_mtime))
+        elif stat.S_ISDIR(info.st_mode):
+            yield newc(name, info.st_mode, b"", int(info.st_mtime))
+        elif stat.S_ISREG(info.st_mode):
+            yield newc(name, info.st_mode, path.read_bytes(), int(info.st_mtime))
+
+
+def folders(*names: str) -> Iterator[bytes]:
+    for name in names:
+        yield newc(name, stat.S_IFDIR | 0o755, b"", 0)
+
+
+def write_file_system(to: Path) -> None:
+    kernel = next((PARTS / "kernel/lib/modules").iterdir()) / "kernel"
+    with to.open("wb") as file:
+        file.writelines(tree(PARTS / "root"))
+        file.writelines(folders("modules", "dev"))
+        for number, module in enumerate(MODULES):
+            data = (kernel / f"{module}.ko").read_bytes()
+            file.write(newc(f"modules/{number}-{Path(module).name}.ko", stat.S_IFREG | 0o644, data, 0))
+        file.write(newc("init", stat.S_IFREG | 0o755, INIT.encode(), 0))
+        file.write(newc("TRAILER!!!", 0, b"", 0))
+
+
+def check_parts() -> None:
+    if shutil.which(QEMU) is None:
+        raise Missing(f"no {QEMU} here: tools/install_deps.sh arm64")
+    for part in ("kernel", "root"):
+        if not (PARTS / part / ".unpacked").exists():
+            raise Missing(f"no {part} for arm64 in {PARTS}: tools/install_deps.sh arm64")
+    for name in CPP_TESTS:
+        if not (BIN / f"{name}_test").exists():
+            raise Missing(f"no {BIN}/{name}_test: make test-arm64")
+
+
+def boot(job: str, out: Path, timeout: float) -> int:
+    """Runs the shell script `job` there; its output and whatever else it leaves are in `out`."""
+    check_parts()
+    (out / "job").write_text(job)
+    image = out / "file-system"
+    write_file_system(image)
+    kernel = next((PARTS / "kernel/boot").glob("vmlinuz-*"))
+    # A quick way of signing pointers: nobody attacks this machine.
+    command = (
+        f"{QEMU} -M virt -cpu max,pauth-impdef=on -smp 2 -m 1024 -nographic -no-reboot -nic none".split()
+    )
+    command += ["-kernel", str(kernel), "-initrd", str(image)]
+    command += ["-append", "console=ttyAMA0 quiet panic=-1 rdinit=/init"]
+    for tag, path, options in (("src", ROOT, ",readonly=on"), ("out", out, "")):
+        command += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{options}"]
+        command += ["-device", f"virtio-9p-device,fsdev={tag},mount_tag={tag}"]
+    with (out / "console").open("wb") as console:
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+        )
+    code = out / "code"
+    return int(code.read_text()) if code.exists() else 255
+
+
+def show(out: Path) -> None:
+    """What the machine said, or, when it did not get that far, its console."""
+    said = out / "output"
+    print((said if said.exists() else out / "console").read_text(errors="replace"))
+
+
+def job() -> str:
+    """The shell script that runs the tests there, from a place of their own: a shared folder is slow to map.
+
+    They know files of the checkout by the path that it has here.
+    """
+    lines = [f"mkdir -p /tests {ROOT.parent}", f"ln -s /src {ROOT}", f"cd {ROOT}", "code=0"]
+    for name in CPP_TESTS:
+        lines.append(f"cp build/release-arm64/bin/{name}_test /tests/")
+        lines.append(
+            f"/tests/{name}_test --gtest_filter=-{LEFT_OUT} --gtest_output=xml:/out/{name}.xml || code=1"
+        )
+    return "\n".join([*lines, "exit $code", ""])
+
+
+def collect(out: Path, junit: Path) -> None:
+    """One file from those that the tests wrote there."""
+    root = ElementTree.Element("testsuites")
+    for part in sorted(out.glob("*.xml")):
+        root.extend(ElementTree.parse(part).iter("testsuite"))
+    junit.parent.mkdir(parents=True, exist_ok=True)
+    ElementTree.ElementTree(root).write(junit, encoding="utf-8")
+
+
+def test(junit: Path) -> int:
+    with tempfile.TemporaryDirectory(prefix="probing-arm64-") as folder:
+        out = Path(folder)
+        code = boot(job(), out, TEST_SECONDS)
+        show(out)
+        collect(out, junit)
+    return code
+
+
+def run(arguments: list[str]) -> int:
+    with tempfile.TemporaryDirectory(prefix="probing-arm64-") as folder:
+        code = boot(shlex.join(arguments), Path(folder), TEST_SECONDS)
+        show(Path(folder))
+    return code
+
+
+def main() -> int:
+    try:
+        match sys.argv[1:]:
+            case ["test", junit]:
+                return test(Path(junit))
+            case ["run", *arguments] if arguments:
+                return run(arguments)
+    except Missing as missing:
+        print(f"arm64: {missing}", file=sys.stderr)
+        return 1
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
