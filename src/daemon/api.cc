@@ -61,6 +61,7 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
                    {"uptime_s", (MonotonicNs() - daemon.started_ns) / 1'000'000'000},
                    {"targets", daemon.targets.live()},
                    {"rss_bytes", ResidentBytes()},
+                   {"right", std::string(server::RightName(request.right))},
                    {"listening", Addresses(daemon)}};
   }
   const Result<wire::Message> probe = co_await AskProbe(daemon, **pid, wire::Message::Request(0, "status"));

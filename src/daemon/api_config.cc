@@ -1,4 +1,5 @@
 // Settings: of the daemon, and of one target (in its probe and in the daemon).
+#include "base/text.h"
 #include "daemon/api_probe.h"
 #include "daemon/audit.h"
 #include "daemon/log.h"
@@ -12,11 +13,49 @@ using Answer = asio::awaitable<Result<Json>>;
 
 namespace {
 
+const char* TypeName(wire::SettingType type) {
+  using enum wire::SettingType;
+  switch (type) {
+    case kSeconds:
+      return "seconds";
+    case kBytes:
+      return "bytes";
+    case kCount:
+      return "count";
+    case kShare:
+      return "share";
+    case kFlag:
+      return "flag";
+    case kChoice:
+      return "choice";
+    case kWords:
+      return "words";
+    case kPath:
+      return "path";
+    case kAddresses:
+    case kPeers:
+    case kStore:
+    case kTorchSpec:
+      break;
+  }
+  return "text";
+}
+
+// For forms: what kind of value it is, and what it may be.
 Json SettingToJson(const wire::Setting& setting, std::string_view value) {
-  return {{"name", setting.name},
-          {"value", wire::WithoutPassword(value)},
-          {"default", setting.default_value},
-          {"description", setting.description}};
+  Json json{{"name", setting.name},
+            {"value", wire::WithoutPassword(value)},
+            {"default", setting.default_value},
+            {"description", setting.description},
+            {"type", TypeName(setting.type)}};
+  if (setting.maximum > setting.minimum) {
+    json["minimum"] = setting.minimum;
+    json["maximum"] = setting.maximum;
+  }
+  if (!setting.choices.empty()) json["choices"] = Json::array();
+  for (std::string_view rest = setting.choices; !rest.empty();)
+    json["choices"].push_back(TakePart(rest, '|'));
+  return json;
 }
 
 // REQUIRES: `set` is an object. Values may be given as JSON numbers and booleans too.

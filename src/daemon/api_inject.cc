@@ -1,11 +1,14 @@
-// Puts the probe into a process of this machine for somebody on another one.
+// Which Python processes this machine has, and the probe into one of them, for somebody on another machine or
+// on the web page.
 //
-// The injector is in `probing`, which does it as its user would: what it says is what they read.
+// Both are in `probing`, which does it as its user would: what it says is what they read.
 #include "daemon/api.h"
 #include "daemon/audit.h"
 #include "daemon/own_command.h"
+#include "daemon/shared_answer.h"
 #include "process/status.h"
 #include "wire/contract.h"
+#include "wire/processes.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -53,9 +56,32 @@ Answer PostInject(Daemon& daemon, const server::Request& request) {
   co_return ReportIn(*outcome);
 }
 
+constexpr std::chrono::seconds kListPatience{10};
+constexpr std::chrono::seconds kListAge{2};  // several pages that are open share one look
+
+asio::awaitable<Result<server::Content>> FindProcesses(Daemon& daemon) {
+  const Result<CommandOutcome> outcome =
+      co_await Aside(daemon, [] { return RunOwnCommand({"ps", "--json"}, kListPatience); });
+  if (!outcome.ok()) co_return outcome.error();
+  Json list = Json::parse(outcome->out, nullptr, false);
+  if (!list.is_array())
+    co_return Error{Code::kFailed, "`probing ps` failed: " + outcome->err.substr(0, kMostOfItsWords), ""};
+  co_return server::Content{
+      "application/json", server::JsonText(Json{{"processes", std::move(list)}}), 200, {}};
+}
+
+asio::awaitable<Result<server::Content>> GetProcesses(std::shared_ptr<SharedAnswer> shared) {
+  const Result<SharedAnswer::Pointer> answer = co_await shared->Get({.age = kListAge});
+  if (!answer.ok()) co_return answer.error();
+  co_return **answer;
+}
+
 }  // namespace
 
 void AddInjectRoute(server::Router& router, Daemon& daemon) {
+  const auto list = std::make_shared<SharedAnswer>(daemon.io, [&] { return FindProcesses(daemon); });
+  router.AddContent("GET", wire::kProcessesRoute, server::Right::kRead,
+                    [list](const server::Request&) { return GetProcesses(list); });
   router.Add("POST", wire::kInjectRoute, server::Right::kEval,
              [&](const server::Request& request) { return PostInject(daemon, request); });
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "flame/palette.h"
 #include "flame/view.h"
 
 namespace probing::daemon {
@@ -96,13 +97,16 @@ Json FoldedToJson(const flame::Profile& profile) {
     const auto& [thread_id, stack, on_cpu, has_gil, mark] = key;
     const flame::Thread& thread = profile.threads()[thread_id];
     Json frames = Json::array();  // outermost first
+    Json classes = Json::array();
     for (const flame::FrameId frame : profile.FramesOf(stack)) {
       frames.push_back(Label(flame::View{.by_line = true}, profile.frames()[frame]));
+      classes.push_back(flame::ClassOf(profile.frames()[frame]));
     }
     list.push_back({{"pid", thread.pid},
                     {"tid", thread.tid},
                     {"thread_name", thread.name},
                     {"stack", std::move(frames)},
+                    {"classes", std::move(classes)},
                     {"on_cpu", on_cpu},
                     {"has_gil", has_gil},
                     {"weight", ticks}});

@@ -1,5 +1,5 @@
 "use strict";
-// The script inside of the SVG: zoom, search, tooltip line. The picture is complete without it.
+// The script inside of the SVG: zoom, search, classes in the legend, tooltip line. The picture is complete without it.
 (function () {
   const svg = document.documentElement;
   const frames = Array.from(svg.querySelectorAll("g.f"), (g) => ({
@@ -88,6 +88,14 @@
     frame.g.addEventListener("click", () => zoom(frame));
     frame.g.addEventListener("mouseover", () => { details.textContent = fitting(frame.title.replace("\n", "  "), width); });
     frame.g.addEventListener("mouseout", () => { details.textContent = ""; });
+  }
+  // A click in the legend makes the frames of a class faint, another one brings them back.
+  for (const entry of svg.querySelectorAll("g.legend")) {
+    const of = (frame) => Array.from(frame.g.classList).some((name) => name.replace(/\d+$/, "") === entry.dataset.class);
+    entry.addEventListener("click", () => {
+      const off = entry.classList.toggle("off");
+      for (const frame of frames.filter(of)) frame.g.classList.toggle("off-class", off);
+    });
   }
   reset.addEventListener("click", () => zoom(frames[0]));
   search.addEventListener("click", ask);

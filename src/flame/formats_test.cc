@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "flame/escape.h"
+#include "flame/palette.h"
 
 namespace probing::flame {
 namespace {
@@ -125,8 +126,25 @@ TEST(Html, HostileNamesStayInTheirScript) {
   const std::size_t end = html.find("</script>", start);
   const nlohmann::json data = nlohmann::json::parse(html.substr(start, end - start), nullptr, false);
   ASSERT_TRUE(data.is_object());
-  EXPECT_EQ(data["boxes"].size(), 2U);
+  EXPECT_EQ(data["frames"].size(), 1U);
+  EXPECT_EQ(data["samples"]["weight"], nlohmann::json::array({1}));
   EXPECT_TRUE(html.ends_with("</html>\n"));
+}
+
+TEST(Palette, FramesAreClassedByWhoseCodeTheyAre) {
+  const auto class_of = [](std::string file) { return ClassOf({.function = "f", .file = std::move(file)}); };
+  EXPECT_EQ(class_of("/job/train.py"), "own");
+  EXPECT_EQ(class_of("/v/lib/python3.11/site-packages/torch/nn/modules/module.py"), "torch");
+  EXPECT_EQ(class_of("/v/lib/python3.11/site-packages/torchvision/x.py"), "packages");
+  EXPECT_EQ(class_of("/usr/lib/python3.11/threading.py"), "stdlib");
+  EXPECT_EQ(class_of("<frozen importlib._bootstrap>"), "stdlib");
+  EXPECT_EQ(ClassOf({.kind = FrameKind::kNative, .function = "f", .file = "/x/torch/lib/libtorch.so"}),
+            "native");
+  EXPECT_EQ(ClassTitle("own0"), "your code");
+  const std::string svg = ToSvg(Small(), All());
+  EXPECT_NE(svg.find("data-class=\"own\""), std::string::npos);
+  EXPECT_NE(svg.find("data-class=\"idle\""), std::string::npos);
+  EXPECT_EQ(svg.find("data-class=\"torch\""), std::string::npos);  // only those that occur
 }
 
 TEST(Speedscope, OneTimelinePerThread) {

@@ -2,10 +2,12 @@
 #include <array>
 #include <cstdio>
 #include <string_view>
+#include <vector>
 
 #include "flame/escape.h"
 #include "flame/formats.h"
 #include "flame/palette.h"
+#include "flame/palette_colours.h"
 #include "flame/script_source.h"
 #include "flame/tree.h"
 
@@ -27,9 +29,11 @@ constexpr char kStyle[] =
     "text{font:11px ui-monospace,DejaVu Sans Mono,Menlo,Consolas,monospace;fill:#111}"
     "svg{background:#fff}.page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover "
     "rect{stroke:#111;stroke-width:1}"
-    ".f text{pointer-events:none}.caller{opacity:.45}.f.hit rect{fill:#d946ef}"
+    ".f text{pointer-events:none}.caller{opacity:.45}.legend{cursor:pointer}.legend text.quiet{fill:#666}"
+    ".legend.off{opacity:.4}.off-class{opacity:.18}.f.hit rect{fill:#d946ef}"
     ".button{cursor:pointer;fill:#0b5fd0;text-decoration:underline}"
-    "@media(prefers-color-scheme:dark){text{fill:#eee}svg{background:#17181a}.page{fill:#17181a}.quiet{fill:#"
+    "@media(prefers-color-scheme:dark){.legend "
+    "text.quiet{fill:#aaa}svg{background:#17181a}.page{fill:#17181a}.quiet{fill:#"
     "aaa}"
     ".f:hover rect{stroke:#eee}.f.hit rect{fill:#a21caf}.button{fill:#7db4ff}}";
 
@@ -86,29 +90,27 @@ std::string BoxSvg(const Tree& tree, const Box& box, double height) {
          "\" y=\"" + Number(y + 12) + "\">" + XmlText(Fitting(entry.label, width)) + "</text></g>\n";
 }
 
-// What the colours mean; only those that occur.
+// What the colours mean, of those that occur; a click shows and hides.
 std::string Legend(const Tree& tree) {
-  bool python = false;
-  bool native = false;
-  bool idle = false;
-  for (const Box& box : tree.boxes) {
-    const char kind = tree.entries[box.entry].colour.front();
-    idle = idle || (box.idle && box.depth > 0);
-    python = python || (kind == 'p' && !box.idle);
-    native = native || (kind == 'n' && !box.idle);
+  std::vector<std::string> colours;  // the first of each class, in the order of the palette
+  for (const ClassColours& each : kClasses) {
+    const auto is_shown = [&](const Box& box) {
+      if (box.depth == 0) return false;
+      return box.idle ? each.id == "idle" : tree.entries[box.entry].colour.starts_with(each.id);
+    };
+    if (each.id != "group" && std::ranges::any_of(tree.boxes, is_shown))
+      colours.push_back(std::string(each.id) + "0");
   }
   std::string svg;
   double x = kMargin;
-  const auto add = [&](bool shown, const char* colour, std::string_view name) {
-    if (!shown) return;
-    svg += "<g class=\"" + std::string(colour) + "\"><rect x=\"" + Number(x) +
+  for (const std::string& colour : colours) {
+    const std::string_view title = ClassTitle(colour);
+    svg += "<g class=\"legend " + colour + "\" data-class=\"" + colour.substr(0, colour.size() - 1) +
+           "\"><rect x=\"" + Number(x) +
            "\" y=\"39\" width=\"11\" height=\"11\" rx=\"2\"/><text class=\"quiet\" x=\"" + Number(x + 16) +
-           "\" y=\"48\">" + std::string(name) + "</text></g>\n";
-    x += 16 + static_cast<double>(name.size() + 3) * kCharWidth;
-  };
-  add(python, "p4", "Python");
-  add(native, "n4", "native");
-  add(idle, kIdleColour, "waiting");
+           "\" y=\"48\">" + std::string(title) + "</text></g>\n";
+    x += 16 + static_cast<double>(title.size() + 3) * kCharWidth;
+  }
   return svg;
 }
 

@@ -3,8 +3,8 @@
 //   GET  ready                             {status, targets}: queries are answered
 //   GET  openapi.json                      this, for programs
 //   GET  health                            {status, version, pid}
-//   GET  targets                           {targets: [{pid, user, state, python, how, version, started_ns,
-//                                          command}]}
+//   GET  targets                           {targets: [{pid, user, state, python, how, version, job, …}]}
+//   GET  processes                         {processes}: those of Python on this host, as `probing ps --json`
 //   GET  status?target=PID                 {pid, …, probe: {…}}; without target: probingd's own
 //   POST eval {target, code, timeout?, gil_timeout?, op?, session?, thread?, frame?, at?,
 //        whole?, arguments?, confirmed?, ipython?}
@@ -30,8 +30,9 @@
 //                                          problem}: torch's profiler was on; trace is where the file can be
 //                                          read on that machine until the next one
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
-//                                          thread_name, stack, on_cpu, has_gil, weight}], bursts: [{reason,
-//                                          running, period_ns, samples_taken, lost, folded}]}
+//                                          thread_name, stack, classes, on_cpu, has_gil, weight}],
+//                                          bursts: [{reason, running, period_ns, samples_taken, lost,
+//                                          folded}]}
 //   POST query {target?, sql, format?, width?}  the rows, in that format: rows (default: {columns: [{name,
 //                                          type}], rows: [[…]]}), table, csv, json, jsonl, markdown, arrow,
 //                                          parquet

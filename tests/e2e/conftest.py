@@ -10,14 +10,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("PROBING_BIN", ROOT / "build/release/bin")).resolve()
 RESULTS = ROOT / "build/e2e"  # screenshots, to be looked at
 HOSTILE = "<img src=x onerror=alert(1)>"
+PATIENCE_MS = 30_000  # of what is waited for, on a machine that does other things, too
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -35,10 +38,19 @@ def is_problem(message: ConsoleMessage) -> bool:
     return message.type == "error" and "/api/v1/" not in message.location.get("url", "")
 
 
-@pytest.fixture(params=["light", "dark"])
-def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+@pytest.fixture
+def theme() -> str:
+    """Tests about colours take another one, too: @BOTH_THEMES."""
+    return "light"
+
+
+BOTH_THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
+
+
+@pytest.fixture
+def page(browser: Browser, theme: Literal["light", "dark"]) -> Iterator[Page]:
     """A page that fails the test when something is wrong in its console."""
-    page = browser.new_page(color_scheme=request.param, viewport={"width": 1280, "height": 900})
+    page = browser.new_page(color_scheme=theme, viewport={"width": 1280, "height": 900})
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if is_problem(message) else None)
@@ -103,8 +115,53 @@ def served() -> Iterator[str]:
     probing("serve", "--listen", address, "--close")
 
 
-def job_command(title: str = "prefetch") -> list[str]:
-    return [sys.executable, "target_job.py", str(ROOT / "python"), title]
+TORCH = "build/torch-venv/bin/python"
+JOB = "night-run"
+
+
+@contextlib.contextmanager
+def running_job(title: str, ranks: int = 2) -> Iterator[list[int]]:
+    """The pids of the ranks of a real training, as torchrun starts them. PROBING_PIDS names those of one that
+    runs already, while developing."""
+    if "PROBING_PIDS" in os.environ:
+        yield [int(pid) for pid in os.environ["PROBING_PIDS"].split(",")]
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    library = str(BIN / "libprobing.so")
+    variables = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": JOB,
+        "OMP_NUM_THREADS": "1",
+        "LD_PRELOAD": library,
+        "PROBING_LIBRARY": library,
+        "PROBING_TORCH_PROFILING": "on",
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    log = (RESULTS / "job.log").open("w")  # it raises an exception on purpose
+    started = [
+        subprocess.Popen(
+            [TORCH, "tests/targets/target_web.py", "python", title],
+            cwd=ROOT,  # and so no folder of this machine is in a picture
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=os.environ | variables | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(ranks)
+    ]
+    try:
+        for each in started:
+            assert each.stdout is not None and each.stdout.readline() == b"ready\n"
+        yield [each.pid for each in started]
+        assert all(each.poll() is None for each in started), "the job must survive being looked at"
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+        log.close()
 
 
 @pytest.fixture(scope="session")
@@ -114,19 +171,12 @@ def site() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def job() -> Iterator[int]:
-    """The pid of a job that writes rows into the tables which the page shows."""
-    target = subprocess.Popen(
-        job_command(HOSTILE),
-        cwd=ROOT / "tests/targets",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # it raises an exception on purpose
-        env=os.environ | {"PROBING_LIBRARY": str(BIN / "libprobing.so")},
-    )
-    try:
-        assert target.stdout is not None and target.stdout.readline() == b"ready\n"
-        yield target.pid
-        assert target.poll() is None, "the job must survive being looked at"
-    finally:
-        target.kill()
-        target.wait()
+def ranks() -> Iterator[list[int]]:
+    with running_job(HOSTILE) as pids:
+        yield pids
+
+
+@pytest.fixture(scope="session")
+def job(ranks: list[int]) -> int:
+    """Rank 0 of a training that writes rows into the tables which the page shows."""
+    return ranks[0]

@@ -1,21 +1,20 @@
-"""Pictures of the web page for the README and the docs: docs/images/web-*.png.
+"""Pictures of the web page: docs/images/web-*.png for the README and the docs, and build/screenshots with
+every page in the sizes of SIZES, light and dark, to be looked at.
 
-Run by `make screenshots`: a job is started, every page is visited while it runs.
+Run by `make screenshots`; screenshots.py PAGE… takes those pages only, and none for the docs.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import time
 from urllib.parse import quote
 
-from conftest import BIN, ROOT, served
-from playwright.sync_api import Page, expect, sync_playwright
+from conftest import ROOT, running_job, served, until
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 IMAGES = ROOT / "docs/images"
-WARM_UP_S = float(os.environ.get("WARM_UP", "45"))  # so that the charts have something to show
+SHOTS = ROOT / "build/screenshots"
+SIZES = {"1440": (1440, 900), "1920": (1920, 1080), "1024": (1024, 768), "390": (390, 844)}
 SQL = quote(
     """SELECT step, data_wait * 1000 AS data_wait_ms,
   forward * 1000 AS forward_ms, backward * 1000 AS backward_ms
@@ -24,65 +23,101 @@ ORDER BY step DESC
 LIMIT 300"""
 )
 
-# name → (theme, address, what is done before the picture is taken)
-PICTURES = {
-    "overview": ("light", "overview?target={pid}", None),
-    "stacks": ("light", "stacks?target={pid}", None),
-    "flame": ("light", "flame?target={pid}&seconds=3&native=1", "record"),
-    "training": ("dark", "training?target={pid}&minutes=1", None),
-    "timeline": ("dark", "timeline?target={pid}&seconds=10", "zoom"),
-    "query": ("light", "query?target={pid}&view=chart&q=" + SQL, "run"),
+# page → (address, what is done before the picture is taken); {pid} is rank 0 of the job
+PAGES = {
+    "overview": ("overview", None),
+    "process": ("overview?target={pid}", None),
+    "stacks": ("stacks?target={pid}", "open"),
+    "flame": ("flame?target={pid}&native=1&seconds=2", "record"),
+    "training": ("training?target={pid}&minutes=1", None),
+    "timeline": ("timeline?target={pid}&seconds=10", "zoom"),
+    "system": ("system?target={pid}&minutes=1", None),
+    "memory": ("memory?target={pid}&minutes=1", None),
+    "profile": ("profile?target={pid}", "profile"),
+    "cluster": ("cluster", None),
+    "query": ("query?target={pid}&view=chart&q=" + SQL, "run"),
+    "tables": ("tables?table=python.torch_steps", None),
+    "console": ("console?target={pid}", "eval"),
+    "settings": ("settings?target={pid}", None),
+}
+# What the README and the docs show, and in which theme.
+DOCS = {
+    "overview": "light",
+    "stacks": "light",
+    "flame": "light",
+    "training": "dark",
+    "timeline": "dark",
+    "query": "light",
 }
 
 
-def take(page: Page, name: str, address: str, action: str | None) -> None:
-    page.goto(address)
-    expect(page.locator(f".page-{name}")).to_be_visible()
+def act(page: Page, action: str | None) -> None:
     if action == "record":
-        page.get_by_role("button", name="Record").click()
-        expect(page.locator("canvas.flame")).to_have_attribute("data-focus", "all", timeout=20_000)
+        page.get_by_role("button", name="Record", exact=True).click()
+        expect(page.get_by_role("button", name="Record", exact=True)).to_be_enabled(timeout=30_000)
     if action == "run":
         page.get_by_role("button", name="Run", exact=True).click()
+        expect(page.locator("figure.chart[data-points]")).to_be_visible(timeout=20_000)
+    if action == "open":
+        page.locator(".frame button", has_text="train_step").first.click()
+        expect(page.locator(".source .current").first).to_be_visible()
+    if action == "profile":
+        page.get_by_role("button", name="Profile", exact=True).click()
+        expect(page.locator("table.ops")).to_be_visible(timeout=60_000)
+    if action == "eval":
+        code = page.get_by_label("Python code")
+        code.press_sequentially("import torch; torch.__version__, probing.is_active()")
+        code.press("Enter")
+        expect(page.locator(".console-entry")).to_have_count(1, timeout=20_000)
     if action == "zoom":
-        expect(page.locator("canvas.timeline")).to_be_visible()
-        page.wait_for_timeout(2000)
         page.locator("canvas.timeline").focus()
-        for key in ("+",) * 8:
+        for key in "wwww":
             page.keyboard.press(key)
-    expect(page.locator(".state.loading")).to_have_count(0)
-    page.wait_for_timeout(3000)  # two rounds of data
-    page.screenshot(path=IMAGES / f"web-{name}.png")
 
 
-def main() -> int:
+def visit(page: Page, site: str, pid: int, name: str) -> None:
+    address, action = PAGES[name]
+    page.goto(f"{site}#/{address.format(pid=pid)}")
+    expect(page.locator("main .page > *:visible").first).to_be_visible(timeout=20_000)
+    until(page, "!document.querySelector('.state.loading')")
+    act(page, action)
+    page.wait_for_timeout(2500)  # a round of data
+
+
+def shoot(browser: Browser, site: str, pid: int, name: str) -> None:
+    """Every size and theme of one page, visited once for each theme."""
+    for theme in ("light", "dark"):
+        page = browser.new_page(
+            color_scheme=theme, viewport={"width": SIZES["1440"][0], "height": SIZES["1440"][1]}
+        )
+        visit(page, site, pid, name)
+        for label, (width, height) in SIZES.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(500)  # canvases are drawn anew
+            page.screenshot(path=SHOTS / f"{name}-{label}-{theme}.png")
+            if width == SIZES["390"][0]:
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is too wide"
+        page.close()
+
+
+def main(names: list[str]) -> int:
+    SHOTS.mkdir(parents=True, exist_ok=True)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    job = subprocess.Popen(
-        ["python3", "target_job.py", "../../python", "prefetch"],  # no folder of this machine in a picture
-        cwd=ROOT / "tests/targets",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"PROBING_LIBRARY": str(BIN / "libprobing.so")},
-    )
-    try:
-        assert job.stdout is not None and job.stdout.readline() == b"ready\n"
-        with served() as site, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
-            )
-            browser.new_page().goto(f"{site}#/overview")  # probingd begins to measure
-            time.sleep(WARM_UP_S)
-            for name, (theme, address, action) in PICTURES.items():
-                page = browser.new_page(color_scheme=theme, viewport={"width": 1280, "height": 800})
-                take(page, name, f"{site}#/{address.format(pid=job.pid)}", action)
-                page.close()
-            browser.close()
-    finally:
-        job.kill()
-        job.wait()
-    for path in sorted(IMAGES.glob("web-*.png")):
-        print(f"{path.relative_to(ROOT)}  {path.stat().st_size // 1024} KB")
+    with running_job("prefetch") as pids, served() as site, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        first = browser.new_page()
+        first.goto(f"{site}#/training?target={pids[0]}&minutes=1")  # probingd begins to measure
+        until(first, "document.querySelector('figure.chart')?.dataset.points > 100", 120)
+        for name in names or PAGES:
+            shoot(browser, site, pids[0], name)
+            print(name, flush=True)
+        for name, theme in () if names else DOCS.items():
+            page = browser.new_page(color_scheme=theme, viewport={"width": 1280, "height": 800})
+            visit(page, site, pids[0], name)
+            page.screenshot(path=IMAGES / f"web-{name}.png")
+        browser.close()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

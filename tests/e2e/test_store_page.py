@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import ROOT, probing
 from playwright.sync_api import expect
-from test_web import Visit, picture, ranks, run_sql, visit  # noqa: F401
+from test_web import Visit, picture, run_sql, stragglers, visit  # noqa: F401
 
 sys.path.append(str(ROOT / "tests/integration"))
 pytestmark = pytest.mark.skipif(not shutil.which("clickhouse-server"), reason="no ClickHouse on this machine")
@@ -34,7 +34,7 @@ def store(site: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_the_store_is_offered_and_answers(
     visit: Visit,  # noqa: F811
     store: str,
-    ranks: list[int],  # noqa: F811
+    stragglers: list[int],  # noqa: F811
 ) -> None:
     page = visit("cluster", target=None)
     page.get_by_label("Source").select_option("store")

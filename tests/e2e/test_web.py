@@ -1,8 +1,9 @@
-"""The page of probingd in a real browser, about a real job: every page shows true data and nothing is
-loaded from elsewhere. Names in the job try to be HTML."""
+"""The page of probingd in a real browser, about a real training on two ranks: every page shows true data and
+nothing is loaded from elsewhere. Names in the job try to be HTML."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import BIN, HOSTILE, RESULTS, ROOT, until
+from conftest import BIN, HOSTILE, JOB, RESULTS, ROOT, probing, until
 from playwright.sync_api import Locator, Page, expect
 
 PAGES = (
@@ -22,6 +23,8 @@ PAGES = (
     "training",
     "timeline",
     "system",
+    "memory",
+    "profile",
     "cluster",
     "query",
     "tables",
@@ -33,6 +36,8 @@ PAGES = (
 DATA = {
     "overview": ".facts",
     "stacks": ".thread",
+    "flame": "canvas.flame[data-boxes]",
+    "memory": ".asked",
     "training": ".facts",
     "timeline": "canvas.timeline",
     "system": "figure.chart[data-points]",
@@ -72,31 +77,56 @@ def picture(page: Page, name: str) -> None:
     )
 
 
-def test_the_overview_lists_the_job_and_one_click_shows_it(visit: Visit, job: int) -> None:
+def test_the_overview_has_a_card_for_the_job_and_one_click_shows_a_rank(visit: Visit, job: int) -> None:
     page = visit("overview", target=None)
-    row = page.locator(".targets tbody tr", has=page.get_by_role("link", name=str(job), exact=True))
-    expect(row).to_contain_text("target_job.py")
-    expect(row).to_contain_text(re.compile(r"train_step|forward|backward|load_batch|record|genexpr|span|log"))
-    row.get_by_role("link", name=str(job), exact=True).click()
-    expect(page.locator(".facts")).to_contain_text("Threads")
+    card = page.locator(f".job-card[data-job='{JOB}']")
+    expect(card).to_contain_text("target_web.py")
+    expect(card.locator(".facts")).to_contain_text("Steps/s", timeout=15_000)
+    expect(card.locator("svg.sparkline polyline")).to_be_visible()
+    expect(card.locator(".state-badge")).not_to_have_text("Checking", timeout=60_000)
+    picture(page, "overview")
+    card.get_by_role("link", name="rank 0").click()
+    expect(page.locator(".facts").first).to_contain_text("Threads")
     expect(page.locator(".chart").first).to_have_attribute(
         "data-points", re.compile(r"[1-9]"), timeout=15_000
     )
     assert f"target={job}" in page.url
-    picture(page, "overview")
+    for name in ("Trace", "Eject", "Profile", "Leaks", "Flame graph"):
+        expect(page.locator(".actions").get_by_text(name, exact=True)).to_be_visible()
 
 
-def test_a_process_that_does_not_move_is_told(visit: Visit) -> None:
-    code = "import time\ndef all_reduce():\n    time.sleep(600)\nall_reduce()"
-    stuck = subprocess.Popen([sys.executable, "-c", code])
+STUCK = "import time\ndef all_reduce():\n    time.sleep(600)\nall_reduce()"
+
+
+@contextlib.contextmanager
+def running(code: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", code])
     try:
-        page = visit("overview", target=stuck.pid)
-        expect(page.locator(".where")).to_contain_text("all_reduce")
-        expect(page.locator(".badge.warn")).to_contain_text("still for", timeout=40_000)
-        expect(page.locator(".state.empty")).to_contain_text(f"probing -t {stuck.pid} inject")
+        yield process
     finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_without_a_probe_is_injected_ejected_and_told_when_it_ends(visit: Visit) -> None:
+    with running(STUCK) as stuck:
+        page = visit("overview", target=None)
+        row = page.locator("table.unprobed tr", has_text=str(stuck.pid))
+        expect(row).to_contain_text("all_reduce", timeout=20_000)
+        visit("console", target=stuck.pid)
+        expect(page.locator(".state.empty")).to_contain_text("has no probe")
+        page.get_by_role("button", name="Inject", exact=True).click()
+        code = page.get_by_label("Python code")  # the page that the probe was missing for
+        expect(code).to_be_visible(timeout=20_000)
+        visit("overview", target=stuck.pid)
+        expect(page.locator(".where")).to_contain_text("all_reduce")
+        page.get_by_role("button", name="Eject").click()
+        expect(page.locator(".actions").get_by_role("button", name="Inject", exact=True)).to_be_visible(
+            timeout=20_000
+        )
         stuck.kill()
         stuck.wait()
+        expect(page.locator("button.status")).to_have_text("Ended", timeout=20_000)
 
 
 def test_stacks_show_the_threads_and_the_hung_one(visit: Visit) -> None:
@@ -116,7 +146,7 @@ def test_locals_of_a_frame_are_shown_as_text(visit: Visit) -> None:
     page.locator(".frame button", has_text="main").first.click()
     expect(page.locator(".locals dt", has_text="step").first).to_be_visible()
     expect(page.locator(".source .current").first).to_be_visible()
-    expect(page.locator(".source").first).to_contain_text("while True")
+    expect(page.locator(".source").first).to_contain_text("for step in range")
 
 
 def test_native_frames_can_be_asked_for(visit: Visit) -> None:
@@ -126,47 +156,86 @@ def test_native_frames_can_be_asked_for(visit: Visit) -> None:
     assert "native=1" in page.url
 
 
-def test_a_flame_graph_is_recorded_searched_and_zoomed(visit: Visit) -> None:
+def record(page: Page) -> Locator:
+    """As somebody who waits for the picture of a recording."""
+    button = page.get_by_role("button", name="Record", exact=True)
+    expect(button).to_be_enabled(timeout=30_000)  # the one on arrival
+    with page.expect_response("**/api/v1/profile", timeout=30_000):
+        button.click()
+    expect(button).to_be_enabled(timeout=30_000)
+    return page.locator("canvas.flame:visible").first
+
+
+def test_a_flame_graph_is_there_on_arrival_and_is_recorded_searched_and_zoomed(visit: Visit) -> None:
     page = visit("flame", seconds=1)
-    page.get_by_role("button", name="Record").click()
-    canvas = page.locator("canvas.flame")
+    canvas = page.locator("canvas.flame").first
     expect(canvas).to_have_attribute("data-focus", "all", timeout=20_000)
+    record(page)
     page.get_by_placeholder("Search").fill("train_step")
     expect(canvas).to_have_attribute("data-hits", re.compile(r"[1-9]"))
-    expect(page.locator(".toolbar [role=status]")).to_contain_text("matched")
-    expect(page.locator("table.plain")).to_contain_text("target_job.py")
+    expect(page.locator(".toolbar [role=status]").first).to_contain_text("matched")
+    expect(page.locator(".functions")).to_contain_text("target_web.py")
     picture(page, "flame")
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     expect(canvas).not_to_have_attribute("data-focus", "all")
+    expect(page.locator(".tip:visible")).to_contain_text("samples")
     page.keyboard.press("Escape")
     expect(canvas).to_have_attribute("data-focus", "all")
 
 
+def boxes(page: Page) -> int:
+    return int(page.locator("canvas.flame").first.get_attribute("data-boxes") or 0)
+
+
+def test_classes_of_frames_are_hidden_and_one_function_is_seen_alone(visit: Visit) -> None:
+    page = visit("flame", seconds=0.5)
+    page.route("**/api/v1/profile", lambda route: route.fulfill(json=made_up_profile(4, 3)))
+    record(page)
+    assert boxes(page) == 13
+    entry = page.locator(".flame-legend button", has_text="your code")
+    entry.click()
+    expect(entry).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-boxes", "1")
+    entry.click()
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-boxes", "13")
+    page.get_by_role("button", name="f4 (m4.py:4)").click()
+    expect(page.locator(".sandwich canvas.flame").first).to_have_attribute("data-boxes", "2")  # f3 calls it
+    expect(page.locator(".sandwich canvas.flame").last).to_have_attribute("data-boxes", "2")  # it calls f5
+    assert "fn=f4" in page.url
+    picture(page, "sandwich")
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_label("Order").select_option("time")
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-boxes", "14")  # and the thread
+
+
+def test_all_ranks_of_the_job_are_recorded_together(visit: Visit) -> None:
+    page = visit("flame", seconds=0.5, job_ranks=1)
+    canvas = record(page)
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".tip:visible")).to_contain_text("rank 0")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tip:visible")).to_contain_text("rank 1")
+
+
 def test_two_recordings_are_compared(visit: Visit) -> None:
     page = visit("flame", seconds=0.5)
-    page.get_by_role("button", name="Record").click()
+    record(page)
     page.get_by_role("button", name="Set as baseline").click(timeout=20_000)
-    page.get_by_role("button", name="Record").click()
-    expect(page.get_by_role("button", name="Recording…")).to_be_visible()
-    expect(page.get_by_role("button", name="Record", exact=True)).to_be_enabled(timeout=20_000)
-    page.locator("canvas.flame").focus()
+    record(page).focus()
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".flame-details")).to_contain_text("against the baseline")
+    expect(page.locator(".tip:visible")).to_contain_text("against the baseline")
 
 
 def test_an_interval_is_compared_with_the_one_before(visit: Visit) -> None:
     page = visit("flame", live=1, interval=10, before=1)
     for on in (False, True):  # a link does not begin to sample: somebody does
         page.get_by_label("Continuous").set_checked(on)
-    canvas = page.locator("canvas.flame")
+    canvas = page.locator("canvas.flame").first
     expect(canvas).to_have_attribute("data-focus", "all", timeout=20_000)
     expect(page.get_by_label("Compare with the time before")).to_be_checked()
-    canvas.focus()
-    page.keyboard.press("ArrowDown")
-    expect(page.locator(".flame-details")).to_contain_text("against the baseline", timeout=30_000)
-    picture(page, "flame-interval")
     page.get_by_label("Interval").select_option("")
     expect(page.get_by_label("Compare with the time before")).to_be_hidden()
     assert "interval" not in page.url
@@ -200,62 +269,153 @@ def made_up_profile(stacks: int, depth: int) -> dict:
 def test_ten_thousand_frames_are_drawn_at_once(visit: Visit) -> None:
     page = visit("flame", seconds=1)
     page.route("**/api/v1/profile", lambda route: route.fulfill(json=made_up_profile(1000, 10)))
-    page.get_by_role("button", name="Record").click()
-    expect(page.locator("canvas.flame")).to_have_attribute("data-boxes", "10001")
+    record(page)
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-boxes", "10001")
     took_ms = page.evaluate(
         """() => { const input = document.querySelector('input[type=search]'); input.value = 'f77';
              const at = performance.now(); input.dispatchEvent(new Event('input'));
              return performance.now() - at; }"""
     )
-    expect(page.locator("canvas.flame")).to_have_attribute("data-hits", re.compile(r"[1-9]"))
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-hits", re.compile(r"[1-9]"))
     assert took_ms < 500
 
 
 def test_a_flame_graph_changes_with_the_theme(visit: Visit) -> None:
     page = visit("flame", seconds=1)
     page.route("**/api/v1/profile", lambda route: route.fulfill(json=made_up_profile(10, 10)))
-    page.get_by_role("button", name="Record").click()
-    expect(page.locator("canvas.flame")).to_have_attribute("data-boxes", "101")
+    record(page)
+    expect(page.locator("canvas.flame").first).to_have_attribute("data-boxes", "101")
     page.evaluate("window.before = document.querySelector('canvas.flame').toDataURL()")
     is_dark = page.evaluate("document.documentElement.dataset.theme") == "dark"
     page.emulate_media(color_scheme="light" if is_dark else "dark")
     until(page, "document.querySelector('canvas.flame').toDataURL() !== window.before")
 
 
+def chart(page: Page, name: str) -> Locator:
+    return page.locator("figure.chart", has=page.locator("figcaption", has_text=name)).first
+
+
 def test_training_shows_steps_modules_and_losses(visit: Visit) -> None:
     page = visit("training")
     expect(page.locator(".facts").first).to_contain_text("Last step")
-    expect(page.locator("table.modules")).to_contain_text("net.attention")
-    expect(page.locator(".treemap-box")).to_have_count(3)
+    expect(page.locator("table.modules")).to_contain_text("attention", timeout=20_000)
+    expect(page.locator(".treemap-box").nth(2)).to_be_visible()
     for name in ("loss", "accuracy"):
-        expect(page.locator("figure.chart", has_text=name).first).to_have_attribute(
-            "data-points", re.compile(r"[1-9]")
-        )
+        expect(chart(page, name)).to_have_attribute("data-points", re.compile(r"[1-9]"))
     picture(page, "training")
+    page.get_by_label("Smoothing").select_option("0.9")
+    page.get_by_label("Log axis").check()
+    expect(chart(page, "loss")).to_have_attribute("data-look", "log 0.9")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="numbers of loss").click()
+    text = download.value.path().read_text()
+    assert re.match(r"(step|time),loss\n[\d.]+,[\d.]+\n", text)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="picture of loss").click()
+    assert download.value.path().read_bytes()[1:4] == b"PNG"
 
 
-def test_pages_about_all_targets_show_each(visit: Visit, job: int) -> None:
+def test_a_run_is_compared_with_the_other_rank_and_with_the_time_before(
+    visit: Visit, ranks: list[int]
+) -> None:
+    page = visit("training", minutes=1)
+    page.get_by_label("Compare with").select_option(str(ranks[1]))
+    expect(chart(page, "loss").locator(".legend")).to_contain_text(f"loss of {ranks[1]}", timeout=20_000)
+    expect(chart(page, "compared")).to_be_visible()
+    assert f"vs={ranks[1]}" in page.url
+
+
+def test_drawing_over_a_chart_chooses_the_time_which_a_link_keeps(visit: Visit) -> None:
+    page = visit("system", minutes=1)
+    plot = chart(page, "CPU").locator(".u-over")
+    expect(plot).to_be_visible(timeout=20_000)
+    box = plot.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 30, steps=4)
+    page.mouse.up()
+    expect(page.locator("button.status")).to_have_text("Frozen")
+    assert re.search(r"from=\d{13}&to=\d{13}", page.url)
+    page.get_by_role("button", name="Now").click()
+    expect(page.locator("button.status")).to_have_text("Live")
+    assert "from=" not in page.url
+
+
+def test_pages_about_all_targets_show_each_rank(visit: Visit, ranks: list[int]) -> None:
     page = visit("training", target=None)
-    expect(page.locator("figure.chart", has_text="loss").first).to_have_attribute(
-        "data-points", re.compile(r"[1-9]")
-    )
-    page = visit("system", target=None)
-    chart = page.locator("figure.chart", has_text="Memory of the process")
-    expect(chart.locator(".legend")).to_contain_text(str(job), timeout=15_000)
+    expect(chart(page, "loss").locator(".legend")).to_contain_text("rank 1", timeout=20_000)
+    page = visit("system", target=None, job=JOB)
+    expect(chart(page, "Memory of the process").locator(".legend")).to_contain_text("rank 1", timeout=15_000)
     page = visit("timeline", target=None)
-    expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))
+    canvas = page.locator("canvas.timeline")
+    expect(canvas).to_have_attribute("data-tracks", re.compile("rank 0/Steps.*rank 1/Steps"), timeout=15_000)
 
 
-def test_the_timeline_has_lanes_and_goes_to_perfetto(visit: Visit) -> None:
-    page = visit("timeline", seconds=1800)  # the exception was raised once, at the start
-    expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))
+def test_the_timeline_has_groups_phases_sums_and_a_search(visit: Visit) -> None:
+    page = visit("timeline", minutes=30)  # the exception was raised once, at the start
+    canvas = page.locator("canvas.timeline")
+    expect(canvas).to_have_attribute("data-events", re.compile(r"[1-9]\d"), timeout=20_000)
+    tracks = canvas.get_attribute("data-tracks") or ""
+    assert "rank 0/Steps:2" in tracks, "consecutive steps are in one row, their phases below"
+    for name in ("Modules", "Collectives", "Spans", "Garbage collection", "Exceptions", "CPU", "Memory"):
+        assert f"rank 0/{name}" in tracks
+    page.get_by_label("Search").fill("generation")
+    expect(canvas).to_have_attribute("data-found", re.compile(r"[1-9]"))
+    page.get_by_label("Search").fill("")
+    canvas.focus()
+    before = canvas.get_attribute("data-window")
+    for key in "wad":
+        page.keyboard.press(key)
+        expect(canvas).not_to_have_attribute("data-window", before or "")
+        before = canvas.get_attribute("data-window")
+    page.keyboard.press("m")
+    expect(page.locator(".sums")).to_contain_text("data wait")
     picture(page, "timeline")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save for Perfetto").click()
     trace = json.loads(download.value.path().read_text())
     names = {event["name"] for event in trace["traceEvents"]}
-    assert {"load", "compute", "ZeroDivisionError"} <= names
-    assert any(name.startswith("generation ") for name in names)
+    assert {"load", "compute", "ZeroDivisionError", "forward"} <= names
+
+
+def test_operators_are_profiled_and_leaks_looked_for(visit: Visit) -> None:
+    page = visit("profile", n=2)
+    page.get_by_role("button", name="Profile", exact=True).click()
+    expect(page.locator("table.ops")).to_contain_text("aten::", timeout=60_000)
+    expect(page.locator("canvas.timeline")).to_have_attribute("data-events", re.compile(r"[1-9]\d"))
+    picture(page, "profile")
+    visit("memory")
+    page.get_by_role("button", name="Look for leaks").click()
+    expect(page.locator(".asked").first).to_contain_text("As of", timeout=20_000)
+    page.get_by_role("button", name="Count tensors").click()
+    expect(page.locator("table.census")).to_contain_text("float32", timeout=20_000)
+    picture(page, "memory")
+
+
+def test_a_log_point_is_set_on_a_line_of_source(visit: Visit, job: int) -> None:
+    page = visit("stacks")
+    page.locator(".frame button", has_text="main").first.click()
+    expect(page.locator(".source .current").first).to_be_visible()
+    page.locator(".source .current .line-number").first.click()
+    page.get_by_label("Expressions").fill("step")
+    page.get_by_role("button", name="Log", exact=True).click()
+    expect(page.locator(".log-point [role=status]")).to_contain_text("Its values", timeout=20_000)
+    probing("-t", job, "debug", "remove", "all")
+
+
+def test_commands_are_a_few_letters_away(visit: Visit) -> None:
+    page = visit("overview", target=None)
+    page.keyboard.press("Control+k")
+    page.get_by_label("Go to or do").fill("timel")
+    expect(page.locator(".palette [role=option]").first).to_contain_text("Timeline")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Timeline")
+    page.keyboard.press("Control+k")
+    page.get_by_label("Go to or do").fill(JOB)
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Cluster")
+    assert f"job={JOB}" in page.url
 
 
 def test_the_system_page_draws_series(visit: Visit) -> None:
@@ -285,21 +445,15 @@ def run_sql(page: Page, sql: str) -> None:
     editor.press("Control+Enter")
 
 
-@pytest.fixture
-def ranks(site: str, tmp_path: Path) -> Iterator[list[int]]:
-    """Three ranks of a job, of which number 1 makes the others wait."""
+@contextlib.contextmanager
+def small_job(folder: Path, trouble: str) -> Iterator[list[int]]:
+    """Three ranks of a job without torch, of which number 1 has the trouble; its name is the folder's."""
     started = []
-    command = [
-        sys.executable,
-        ROOT / "tests/targets/target_rank.py",
-        ROOT / "python",
-        tmp_path,
-        "straggler",
-        "1",
-    ]
+    program = ROOT / "tests/targets/target_rank.py"
+    command = [sys.executable, program, ROOT / "python", folder, trouble, "1"]
     try:
         for rank in range(3):
-            variables = {"RANK": str(rank), "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": tmp_path.name}
+            variables = {"RANK": str(rank), "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": folder.name}
             variables["PROBING_LIBRARY"] = str(BIN / "libprobing.so")
             started.append(subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.DEVNULL))
         yield [each.pid for each in started]
@@ -309,8 +463,37 @@ def ranks(site: str, tmp_path: Path) -> Iterator[list[int]]:
             each.wait()
 
 
-def test_the_cluster_page_shows_who_waits_for_whom(visit: Visit, ranks: list[int]) -> None:
-    page = visit("cluster", target=None)
+@pytest.fixture
+def stragglers(site: str, tmp_path: Path) -> Iterator[list[int]]:
+    """Rank 1 makes the others wait."""
+    with small_job(tmp_path, "straggler") as pids:
+        yield pids
+
+
+def test_a_hung_job_is_red_its_finding_leads_to_the_page_and_the_end_is_told(
+    visit: Visit, tmp_path: Path
+) -> None:
+    page = visit("overview", target=None)
+    card = page.locator(f".job-card[data-job='{tmp_path.name}']")
+    with small_job(tmp_path, "deadlock") as pids:
+        expect(card.locator(".state-badge")).to_have_text("Hung", timeout=60_000)
+        picture(page, "hung")
+        finding = card.locator(".finding.error a").first
+        expect(finding).to_contain_text("rank")
+        finding.click()
+        expect(page.locator("h1")).to_have_text(re.compile("Stacks|Cluster"))
+        visit("overview", target=pids[1])
+        expect(page.locator("button.status")).to_have_text("Live")
+    expect(page.locator("button.status")).to_have_text("Ended", timeout=20_000)
+    visit("overview", target=None)
+    expect(card.locator(".state-badge")).to_have_text("Ended", timeout=20_000)
+    expect(card).to_contain_text("SIGKILL")
+
+
+def test_the_cluster_page_shows_who_waits_for_whom(
+    visit: Visit, stragglers: list[int], tmp_path: Path
+) -> None:
+    page = visit("cluster", target=None, job=tmp_path.name)
     expect(page.locator(".rank")).to_have_count(3, timeout=20_000)
     page.get_by_label("what colours the ranks").select_option("waiting")
     expect(page.locator(".rank.hot strong")).to_have_text(["0", "2"], timeout=30_000)
@@ -324,7 +507,7 @@ def test_the_cluster_page_shows_who_waits_for_whom(visit: Visit, ranks: list[int
     picture(page, "cluster")
     page.locator(".rank").first.click()
     expect(page.locator("h1")).to_have_text("Stacks")
-    assert f"target={ranks[0]}" in page.url
+    assert f"target={stragglers[0]}" in page.url
 
 
 def test_sql_runs_and_the_link_keeps_it(visit: Visit, site: str) -> None:

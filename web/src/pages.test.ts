@@ -63,6 +63,24 @@ const ROW: Record<string, string | number | boolean | null> = {
   cpu: 50,
   cpu_percent: 50,
   seconds: 0.5,
+  bin: 1_767_225_600,
+  rate: 2,
+  traced: true,
+  op: "aten::mm",
+  self_us: 3,
+  total_us: 4,
+  mean_us: 2,
+  gpu_us: 1,
+  device: 0,
+  busy_us: 1,
+  idle_share: 0.5,
+  exposed_share: 0,
+  copy_us: 0,
+  path_us: 1,
+  thread: 17,
+  duration_us: 5,
+  timestamp_ns: 1_767_225_600_000_000_000,
+  ms: 3,
 };
 const ROWS: Rows = {
   columns: Object.keys(ROW).map((name) => ({ name, type: typeof ROW[name] === "number" ? "DOUBLE" : "VARCHAR" })),
@@ -72,9 +90,9 @@ const FRAME = { kind: "python", func: "train", file: "/job/train.py", lineno: 7,
 const LISTED: Target[] = [{ pid: PID, state: "live", command: "python train.py", python: "3.11", how: "ptrace" }];
 const ANSWERS: Record<string, object> = {
   targets: { targets: LISTED },
-  status: { version: "1", pid: 1, uptime_s: 5, targets: 1, rss_bytes: 1e7, listening: "127.0.0.1:3344" },
+  status: { right: "eval", version: "1", pid: 1, uptime_s: 5, targets: 1, rss_bytes: 1e7, listening: "127.0.0.1:3344" },
   config: {
-    settings: [{ name: "probing.sample_rate", value: "0.1", default: "0", description: "seconds between samples" }],
+    settings: [{ name: "probing.sample_rate", value: "0.1", default: "0", type: "seconds", description: "seconds between samples" }],
   },
   diagnose: { findings: [], rules: 12 },
   samples: { pid: PID, running: true, period_ns: 1e8, samples_taken: 1, lost: {}, folded: [], bursts: [] },
@@ -82,13 +100,27 @@ const ANSWERS: Record<string, object> = {
     pid: PID,
     threads: [{ tid: PID, name: "MainThread", state: "running", has_gil: true, wait: "", frames: [FRAME], tasks: [] }],
   },
+  processes: {
+    processes: [{ pid: 99, command: "python idle.py", job: null, rank: null, probed: false, cpu_percent: 0, rss: 1e7, doing: null }],
+  },
+  profile: {
+    period_ns: 1e7,
+    samples_taken: 1,
+    lost: {},
+    threads: [{ tid: PID, name: "MainThread" }],
+    frames: [FRAME],
+    stacks: [[], [0]],
+    samples: { weight: [3], thread: [0], stack: [1], on_cpu: [true], has_gil: [true], start_ns: [0] },
+  },
   query: ROWS,
 };
 // What a page shows once it has answers.
 const SHOWN: Record<string, string> = {
   overview: ".facts",
+  memory: ".asked",
+  profile: "table.ops",
   stacks: ".thread",
-  flame: "button.primary",
+  flame: "canvas.flame[data-boxes]",
   training: ".facts",
   timeline: "canvas.timeline",
   system: "figure.chart",
@@ -154,7 +186,8 @@ async function open(name: string, address = "", target: number | null = PID) {
     poll(task, { every, signal, failed: (error) => place?.fail(error) });
   const page = PAGES.find((each) => each.name === name);
   const { mount } = await page!.load();
-  mount({ root, params: new URLSearchParams(address), target, signal, live } as never);
+  const range = { seconds: 300 };
+  mount({ root, params: new URLSearchParams(address), target, job: null, range, signal, live } as never);
   return { root, stop };
 }
 
@@ -182,5 +215,20 @@ test("a link changes no setting of a process", async () => {
   const { root, stop } = await open("flame", "live=1");
   await vi.waitFor(() => expect(root.textContent).toContain("not sampled"));
   expect(asked.filter((each) => each.startsWith("POST config"))).toEqual([]);
+  stop.abort();
+});
+
+test("a process without a probe has a button that puts one in, and its findings lead to pages", async () => {
+  const finding = { class: "hang", severity: "error", ranks: [], pids: [PID], job: null, evidence: "waits", next: "" };
+  ANSWERS.diagnose = { findings: [finding], rules: 12 };
+  ANSWERS.inject = { pid: 99, version: "1", held_us: 40 };
+  const { root, stop } = await open("overview", "", null);
+  await vi.waitFor(() => expect(root.querySelector(".job-card .finding a")).not.toBeNull(), 5000);
+  expect(root.querySelector(".job-card .state-badge")?.textContent).toBe("Hung");
+  expect(root.querySelector<HTMLAnchorElement>(".job-card .finding a")?.hash).toBe(`#/stacks?target=${PID}`);
+  await vi.waitFor(() => expect(root.querySelector(".unprobed button")).not.toBeNull(), 5000);
+  root.querySelector<HTMLButtonElement>(".unprobed button")?.click();
+  await vi.waitFor(() => expect(asked).toContain('POST inject {"target":99}'));
+  ANSWERS.diagnose = { findings: [], rules: 12 };
   stop.abort();
 });

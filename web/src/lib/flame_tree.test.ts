@@ -11,7 +11,9 @@ import {
   select,
   splitInterval,
 } from "./flame_tree";
-import type { Profile } from "../types/api";
+import { classOf } from "./flame_palette";
+import { sandwich, withoutClasses } from "./flame_views";
+import type { FoldedStack, Profile } from "../types/api";
 import type { FlameStack } from "../types/flame";
 import { groupThreads, withNative } from "./stacks";
 
@@ -40,10 +42,12 @@ const PROFILE: Profile = {
 
 const stackOf = (labels: string[], weight: number): FlameStack => ({
   thread: "main",
-  frames: labels.map((label) => ({ label, file: "", kind: "python" })),
+  rank: "",
+  frames: labels.map((label) => ({ label, file: "", kind: "own" as const })),
   running: true,
   gil: true,
   weight,
+  start: 0,
 });
 
 test("boxes hold their callees and nothing is lost", () => {
@@ -112,7 +116,7 @@ test("continuous samples and recordings look the same", () => {
     },
   ]);
   expect(stack.frames.map(({ label, kind }) => [label, kind])).toEqual([
-    ["main (train.py)", "python"],
+    ["main (train.py)", "own"],
     ["memcpy (libc.so.6)", "native"],
   ]);
 });
@@ -151,6 +155,16 @@ test("native frames are put to the thread they belong to, and rows to their thre
   expect(main.name).toBe("MainThread");
 });
 
+const SAMPLED: FoldedStack = {
+  tid: 7,
+  thread_name: "MainThread",
+  stack: ["main (a.py:1)", "step (a.py:2)"],
+  classes: ["own", "torch"],
+  on_cpu: true,
+  has_gil: false,
+  weight: 1,
+};
+
 test("an interval and the one before it are told apart", () => {
   const row = (recent: boolean, weight: number) => ({
     tid: 7,
@@ -160,7 +174,48 @@ test("an interval and the one before it are told apart", () => {
     recent,
     weight,
   });
-  const { now, before } = splitInterval([row(true, 3), row(false, 5)], new Map([[7, "MainThread"]]));
-  expect(now).toMatchObject([{ thread_name: "MainThread", weight: 3 }]);
+  const { now, before } = splitInterval([row(true, 3), row(false, 5)], [SAMPLED]);
+  expect(now).toMatchObject([{ thread_name: "MainThread", weight: 3, classes: ["own", "torch"] }]);
   expect(before).toMatchObject([{ stack: ["main (a.py:1)", "step (a.py:2)"], weight: 5 }]);
+});
+
+test("frames are classed by whose code they are", () => {
+  expect(classOf("python", "/job/train.py")).toBe("own");
+  expect(classOf("python", "/v/lib/python3.11/site-packages/torch/nn/modules/module.py")).toBe("torch");
+  expect(classOf("python", "/v/lib/python3.11/site-packages/torchvision/x.py")).toBe("packages");
+  expect(classOf("python", "/usr/lib/python3.11/threading.py")).toBe("stdlib");
+  expect(classOf("python", "<frozen importlib._bootstrap>")).toBe("stdlib");
+  expect(classOf("native", "/v/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so")).toBe("native");
+});
+
+test("one function has its callers and its callees, a recursive one once", () => {
+  const stacks = [stackOf(["main", "f", "g"], 2), stackOf(["main", "f", "f", "h"], 3), stackOf(["other", "f"], 1)];
+  const { callers, callees } = sandwich(stacks, "f");
+  const names = (node: typeof callers) => [...node.children.values()].map(({ label, ticks }) => [label, ticks]);
+  expect([callers.label, callers.ticks]).toEqual(["f", 6]);
+  expect(names(callers)).toEqual([
+    ["main", 5],
+    ["other", 1],
+  ]);
+  expect(names(callees)).toEqual([
+    ["g", 2],
+    ["f", 3],
+  ]);
+});
+
+test("classes that are hidden give their place to their callees", () => {
+  const [stack] = fromProfile(PROFILE).slice(1, 2);
+  const [left] = withoutClasses([stack], new Set(["own"]));
+  expect(left.frames.map(({ label }) => label)).toEqual(["memcpy (libc.so.6)"]);
+});
+
+test("in time only neighbours are one box; the heaviest can come first", () => {
+  const at = (labels: string[], start: number, weight: number) => ({ ...stackOf(labels, weight), start });
+  const stacks = [at(["b"], 0, 1), at(["a"], 1, 5), at(["b"], 2, 1)];
+  const labels = (inTime: boolean, order: "name" | "heavy" | "time") =>
+    layout(buildTree(stacks, { inTime }), order).boxes.filter(({ node }) => node.kind !== "group").map(({ node }) => node.label);
+  expect(labels(true, "time")).toEqual(["b", "a", "b"]);
+  expect(labels(false, "name")).toEqual(["a", "b"]);
+  expect(labels(false, "heavy")).toEqual(["a", "b"]);
+  expect(layout(buildTree([at(["a"], 0, 1), at(["b"], 1, 5)]), "heavy").boxes[1].node.label).toBe("b");
 });

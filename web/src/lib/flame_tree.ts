@@ -1,23 +1,31 @@
 // From recorded stacks to the boxes of a flame graph. Pure functions; tests beside it.
 import { shortFile } from "./format";
 import type { FoldedStack, Profile, ProfileFrame } from "../types/api";
-import type { FlameBox, FlameFrame, FlameNode, FlameStack, IntervalRow } from "../types/flame";
+import { classOf } from "./flame_palette";
+import type { FlameClass } from "./flame_palette";
+import type { FlameBox, FlameFrame, FlameNode, FlameOrder, FlameStack, IntervalRow } from "../types/flame";
 
-// What POST profile answers. `byLine` tells lines of one function apart.
-export function fromProfile(profile: Profile, { byLine = false }: { byLine?: boolean } = {}): FlameStack[] {
+// What POST profile answers. `byLine` tells lines of one function apart; `rank` is whose it is, of several.
+export function fromProfile(
+  profile: Profile,
+  { byLine = false, byProcess = false, rank = "" }: { byLine?: boolean; byProcess?: boolean; rank?: string } = {},
+): FlameStack[] {
   const frames = profile.frames.map((frame) => ({
     label: label(frame, byLine),
     file: frame.file,
-    kind: frame.kind,
+    kind: classOf(frame.kind, frame.file),
   }));
   const threads = profile.threads.map(({ tid, name }) => `thread ${tid} ${name}`);
-  const { weight, thread, stack, on_cpu: onCpu, has_gil: hasGil } = profile.samples;
+  const processes = profile.threads.map(({ pid, process }) => (byProcess ? `process ${pid} ${process}` : rank));
+  const { start_ns: start = [], weight, thread, stack, on_cpu: onCpu, has_gil: hasGil } = profile.samples;
   return weight.map((ticks, i) => ({
+    rank: processes[thread[i]],
     thread: threads[thread[i]],
     frames: profile.stacks[stack[i]].map((id) => frames[id]),
     running: onCpu[i],
     gil: hasGil[i],
     weight: ticks,
+    start: start[i] ?? i,
   }));
 }
 
@@ -32,25 +40,32 @@ function shortPlace(text: string) {
   return text.replace(/ \((\/[^()]*)\)$/, (_all, place: string) => ` (${shortFile(place)})`);
 }
 
-// The same from GET samples, whose frames are labels with lines: "step (train.py:12)".
+// The same from GET samples, whose frames are labels with lines ("step (train.py:12)") and their classes.
 export function fromFolded(
   folded: FoldedStack[],
-  { byLine = false }: { byLine?: boolean } = {},
+  { byLine = false, rank = "" }: { byLine?: boolean; rank?: string } = {},
 ): FlameStack[] {
+  const known: Map<string, FlameClass> = new Map();
+  for (const { stack, classes } of folded) stack.forEach((text, i) => classes?.[i] && known.set(text, classes[i]));
+  const frames: Map<string, FlameFrame> = new Map();
   const frameOf = (text: string) => {
-    const native = !/\.py(:\d+)?\)$/.test(text) && !/<[\w ]+>(:\d+)?\)$/.test(text);
-    return {
-      label: byLine ? shortPlace(text) : shortPlace(text).replace(/:\d+\)$/, ")"),
-      file: "",
-      kind: native ? "native" : "python",
-    };
+    let frame = frames.get(text);
+    if (!frame) {
+      const isPython = /\.py(:\d+)?\)$/.test(text) || /<[\w ]+>(:\d+)?\)$/.test(text);
+      const kind = known.get(text) ?? (isPython ? "own" : "native");
+      const shown = byLine ? shortPlace(text) : shortPlace(text).replace(/:\d+\)$/, ")");
+      frames.set(text, (frame = { label: shown, file: "", kind }));
+    }
+    return frame;
   };
-  return folded.map((one) => ({
+  return folded.map((one, i) => ({
+    rank,
     thread: `thread ${one.tid} ${one.thread_name}`,
     frames: one.stack.map(frameOf),
     running: one.on_cpu,
     gil: one.has_gil,
     weight: one.weight,
+    start: i,
   }));
 }
 
@@ -62,16 +77,19 @@ export function intervalSql(seconds: number, periodNs: number) {
     FROM python.samples WHERE timestamp > ${ago(2)} GROUP BY ALL`;
 }
 
-// Rows of that query as those of GET samples, which knows the names of threads.
-export function splitInterval(rows: IntervalRow[], names: Map<number, string>) {
+// Rows of that query as those of GET samples, which knows the names of threads and whose code a frame is.
+export function splitInterval(rows: IntervalRow[], sampled: FoldedStack[]) {
+  const names = new Map(sampled.map(({ tid, thread_name: name }) => [tid, name]));
+  const known: Map<string, FlameClass> = new Map();
+  for (const { stack, classes } of sampled) stack.forEach((text, i) => classes?.[i] && known.set(text, classes[i]));
   const folded = (recent: boolean): FoldedStack[] =>
     rows
       .filter((row) => row.recent === recent)
-      .map(({ stack, ...row }) => ({
-        ...row,
-        thread_name: names.get(row.tid) ?? "",
-        stack: stack.split(";"),
-      }));
+      .map(({ stack: text, ...row }) => {
+        const stack = text.split(";");
+        const classes = stack.map((one) => known.get(one) ?? "own");
+        return { ...row, thread_name: names.get(row.tid) ?? "", stack, classes };
+      });
   return { now: folded(true), before: folded(false) };
 }
 
@@ -84,36 +102,67 @@ export function select(stacks: FlameStack[], { shown = "active" }: { shown?: str
   });
 }
 
-function node(frame: FlameFrame): FlameNode {
-  return { ...frame, ticks: 0, idle: 0, self: 0, children: new Map() };
+function node(frame: FlameFrame, turn = 0): FlameNode {
+  return { ...frame, ticks: 0, idle: 0, self: 0, turn, children: new Map() };
 }
 
-function child(parent: FlameNode, frame: FlameFrame, { weight, running, gil }: FlameStack): FlameNode {
-  const key = `${frame.kind}\0${frame.label}\0${frame.file}`;
+// `turn` tells boxes of the same function apart where each has its place in time.
+function child(
+  parent: FlameNode,
+  frame: FlameFrame,
+  { weight, running, gil }: FlameStack,
+  turn: number,
+  byTurn: boolean,
+): FlameNode {
+  const key = `${frame.kind}\0${frame.label}\0${frame.file}${byTurn ? `\0${turn}` : ""}`;
   let found = parent.children.get(key);
-  if (!found) parent.children.set(key, (found = node(frame)));
+  if (!found) parent.children.set(key, (found = node(frame, turn)));
   found.ticks += weight;
   if (!running && !gil) found.idle += weight;
   return found;
 }
 
+// In the order of time a thread's stacks stand beside each other as they came, and only neighbours are one box.
 export function buildTree(
   stacks: FlameStack[],
-  { byThread = false }: { byThread?: boolean } = {},
+  { byThread = false, byRank = false, inTime = false } = {},
 ): FlameNode {
   const root = node({ label: "all", file: "", kind: "group" });
-  for (const stack of stacks) {
+  const group = (text: string): FlameFrame => ({ label: text, file: "", kind: "group" });
+  const order = inTime ? [...stacks].sort((a, b) => (a.thread < b.thread ? -1 : a.thread > b.thread ? 1 : a.start - b.start)) : stacks;
+  let last: FlameNode[] = []; // the boxes of the stack before
+  let turn = 0;
+  for (const stack of order) {
     root.ticks += stack.weight;
+    const frames = [
+      ...(byRank && stack.rank ? [group(stack.rank)] : []),
+      ...(byThread || inTime ? [group(stack.thread)] : []),
+      ...stack.frames,
+    ];
     let at = root;
-    if (byThread) at = child(at, { label: stack.thread, file: "", kind: "group" }, stack);
-    for (const frame of stack.frames) at = child(at, frame, stack);
+    let isSame = true;
+    const path: FlameNode[] = [];
+    frames.forEach((frame, depth) => {
+      isSame &&= !inTime || frame.kind === "group" || (last[depth]?.label === frame.label && last[depth]?.file === frame.file);
+      at = child(at, frame, stack, isSame ? (last[depth]?.turn ?? turn) : turn, inTime && frame.kind !== "group");
+      path.push(at);
+    });
     at.self += stack.weight;
+    last = path;
+    turn += 1;
   }
   return root;
 }
 
+const byLabel = (a: FlameNode, b: FlameNode) => (a.label < b.label ? -1 : Number(a.label > b.label));
+const ORDERS: Record<FlameOrder, ((a: FlameNode, b: FlameNode) => number) | null> = {
+  name: byLabel,
+  heavy: (a, b) => b.ticks - a.ticks || byLabel(a, b),
+  time: null, // as they came
+};
+
 // Boxes by depth, callers first. Without recursion, since stacks may be thousands of frames deep.
-export function layout(root: FlameNode): { boxes: FlameBox[]; depth: number; total: number } {
+export function layout(root: FlameNode, order: FlameOrder = "name"): { boxes: FlameBox[]; depth: number; total: number } {
   const boxes: FlameBox[] = [];
   let depth = 0;
   const pending: Omit<FlameBox, "ticks">[] = [{ node: root, depth: 0, start: 0, parent: null }];
@@ -123,9 +172,9 @@ export function layout(root: FlameNode): { boxes: FlameBox[]; depth: number; tot
     boxes.push(box);
     depth = Math.max(depth, level);
     let { start } = now;
-    const children = [...owner.children.values()].sort((a, b) =>
-      a.label < b.label ? -1 : Number(a.label > b.label),
-    );
+    const children = [...owner.children.values()];
+    const compareNodes = ORDERS[order];
+    if (compareNodes) children.sort(compareNodes);
     const placed = children.map((one) => {
       const at = { node: one, depth: level + 1, start, parent: box };
       start += one.ticks;
@@ -151,7 +200,7 @@ export function compare(root: FlameNode, before: FlameNode): Map<FlameNode, numb
 
 // Functions by the time they took themselves; a function that calls itself counts once in `total`.
 export function ranking(stacks: FlameStack[], limit = 30) {
-  const functions: Map<string, { label: string; kind: string; self: number; total: number }> = new Map();
+  const functions: Map<string, { label: string; kind: FlameClass; self: number; total: number }> = new Map();
   let all = 0;
   for (const { frames, weight } of stacks) {
     all += weight;

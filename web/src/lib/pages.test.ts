@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { heat, heatField, jobsOf, ofJob, ranges, slowestOften } from "./cluster";
 import { makeHash, parseHash } from "./state";
-import { arrange, toChromeTrace } from "./timeline";
+import { groupsOf, STEPS, sumsOf, toChromeTrace } from "./timeline";
 import { byName, leaves, mergeStages, otherPart } from "./training";
 import { treemap } from "./treemap";
 
@@ -15,34 +15,68 @@ test("an address holds the page and its parameters, whatever is in them", () => 
   expect(parseHash("").page).toBe("overview");
 });
 
-const event = (name: string, start: number, ms: number, lane = "Spans") => ({
-  lane,
+const span = (name: string, start: number, ms: number) => ({
+  rank: "0",
+  pid: 7,
   name,
-  start,
+  timestamp_ns: start * 1e6,
   ms,
-  detail: "",
+  tid: 1,
+  detail: null,
+});
+const step = (number: number, start: number, ms: number) => ({
+  rank: "0",
+  pid: 7,
+  step: number,
+  timestamp_ns: start * 1e6,
+  ms,
+  phase: "train",
+  data_wait: 0.002,
+  forward: 0.003,
+  backward: null,
+  optimizer: 0.001,
 });
 
 test("what is inside of an event lies below it, what follows beside it", () => {
-  const [lane] = arrange([event("inner", 1, 2), event("outer", 0, 10), event("next", 10, 5)]);
-  expect(lane.rows).toBe(2);
-  expect(lane.events.map(({ event: { name }, row }) => [name, row])).toEqual([
+  const [{ tracks }] = groupsOf({ Spans: [span("inner", 1, 2), span("outer", 0, 10), span("next", 10, 5)] });
+  expect(tracks[0].rows).toBe(2);
+  expect(tracks[0].events.map(({ name, row }) => [name, row])).toEqual([
     ["outer", 0],
     ["inner", 1],
     ["next", 0],
   ]);
 });
 
-test("a trace for Perfetto is in microseconds with a name for each lane", () => {
-  const { traceEvents } = toChromeTrace([event("a", 1, 2, "Steps"), event("b", 3, 0)]);
-  expect(traceEvents.map(({ ph, tid }) => [ph, tid])).toEqual([
-    ["M", 1],
-    ["M", 2],
-    ["X", 1],
-    ["i", 2],
+test("consecutive steps are in one row even where clocks overlap, their phases in order below", () => {
+  const [{ name, tracks }] = groupsOf({ [STEPS]: [step(1, 100, 10.4), step(2, 110, 10)] });
+  expect(name).toBe("rank 0");
+  const [track] = tracks;
+  expect(track.rows).toBe(2);
+  const row = (wanted: number) => track.events.filter((event) => event.row === wanted);
+  expect(row(0).map(({ name: text, start, ms }) => [text, start, ms])).toEqual([
+    ["step 1", 100, expect.closeTo(10)],
+    ["step 2", 110, 10],
   ]);
-  expect(traceEvents[2]).toMatchObject({ dur: 2000 });
-  expect(traceEvents[3]).toMatchObject({ ts: 3000 });
+  expect(row(1).map(({ name: text }) => text)).toEqual(["data wait", "forward", "optimizer", "data wait", "forward", "optimizer"]);
+  expect(row(1)[1].start).toBe(102);
+});
+
+test("what is between two moments is summed by name, as far as it is inside", () => {
+  const groups = groupsOf({ [STEPS]: [step(1, 100, 10), step(2, 110, 10)], Spans: [span("load", 104, 4)] });
+  const sums = sumsOf(groups, 105, 115);
+  expect(sums.find(({ name }) => name === "steps")).toMatchObject({ count: 2, ms: 10, longest: 10 });
+  expect(sums.find(({ name }) => name === "load")).toMatchObject({ count: 1, ms: 3 });
+});
+
+test("a trace for Perfetto is in microseconds with a name for each rank and track", () => {
+  const { traceEvents } = toChromeTrace(groupsOf({ Spans: [span("a", 1, 2), span("b", 3, 0)] }));
+  expect(traceEvents.map(({ ph, name }) => [ph, name])).toEqual([
+    ["M", "process_name"],
+    ["M", "thread_name"],
+    ["X", "a"],
+    ["i", "b"],
+  ]);
+  expect(traceEvents[2]).toMatchObject({ dur: 2000, ts: 1000 });
 });
 
 test("the rest of a step is what its parts leave, and never negative", () => {

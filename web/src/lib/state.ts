@@ -15,13 +15,20 @@ export function current() {
   return parseHash(location.hash);
 }
 
-// Links to other pages keep the target and drop what belongs to this page.
+// Who is looked at, and a time that was chosen.
+const KEPT = ["target", "job", "from", "to"];
+
+// Links to other pages keep these and drop what belongs to this page.
 export function link(page: string, more: Changes = {}): string {
   const { params } = current();
   const kept = new URLSearchParams();
-  const target = params.get("target");
-  if (target) kept.set("target", target);
+  for (const name of KEPT) {
+    const value = params.get(name);
+    if (value) kept.set(name, value);
+  }
   for (const [name, value] of Object.entries(more)) kept.set(name, String(value));
+  if ("target" in more) kept.delete("job");
+  if ("job" in more) kept.delete("target");
   return makeHash(page, kept);
 }
 
@@ -33,6 +40,15 @@ export function setParams(changes: Changes) {
     else params.set(name, value === true ? "1" : String(value));
   }
   history.replaceState(null, "", makeHash(page, params));
+}
+
+// Seconds since the epoch, of what somebody has drawn over in a chart.
+export function chooseRange(from: number, to: number): void {
+  const { page, params } = current();
+  for (const name of ["seconds", "minutes"]) params.delete(name);
+  params.set("from", String(Math.round(from * 1000)));
+  params.set("to", String(Math.round(to * 1000)));
+  location.hash = makeHash(page, params);
 }
 
 // Choices that belong to the reader and not to the link.

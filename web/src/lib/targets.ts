@@ -42,6 +42,11 @@ class Targets extends EventTarget {
 
 export const targets = new Targets();
 
+// Of a rank; null for what belongs to no job.
+export function jobName({ job }: Target): string | null {
+  return job?.rank === null || job?.rank === undefined ? null : job.name;
+}
+
 // "python train.py --lr 0.1" without the path of the interpreter.
 export function shortCommand(command: string) {
   const words = command.split(" ");

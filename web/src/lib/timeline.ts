@@ -1,99 +1,197 @@
-// Events of several tables on one axis of time. Pure; tests beside it.
+// Events of several tables on one axis of time: tracks of ranks, searched, summed, and as a trace. Pure.
 import { groupBy } from "./cells";
-import type { EventRow, Lane, TimelineEvent } from "../types/training";
+import type { CounterRow, EventRow, Group, PhaseRow, Sum, TimelineEvent, Track } from "../types/training";
 
-const CLOCK_MS = 0.001; // what follows at once may seem to overlap by that much
-export const MOST = 4000; // of each kind, the latest
+const CLOCK_MS = 0.05; // what follows at once may seem to overlap by that much
+const TOUCHING = 0.05; // and steps, which follow each other, by this share of the shorter one
+export const MOST = 20_000; // of each kind, the latest
 
+const NAMED = "coalesce(rank::VARCHAR, '') AS rank, pid";
+const PHASES = ["data_wait", "forward", "backward", "optimizer"] as const;
+export const STEPS = "Steps";
+
+// In the order in which they stand in a group.
 const KINDS = [
   {
-    lane: "Steps",
-    sql: "SELECT pid, 'step ' || step AS name, timestamp_ns, duration * 1000 AS ms, NULL AS tid, NULL AS detail FROM python.torch_steps",
+    track: "Modules",
+    sql: `SELECT ${NAMED}, operation_name AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, module_type AS detail FROM python.torch_trace`,
   },
   {
-    lane: "Modules",
-    sql: "SELECT pid, operation_name AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, module_type AS detail FROM python.torch_trace",
+    track: "Collectives",
+    sql: `SELECT ${NAMED}, op AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, process_group || ' #' || seq AS detail FROM python.collectives`,
   },
   {
-    lane: "Spans",
-    sql: "SELECT pid, name, timestamp_ns, duration_ms AS ms, tid, attributes AS detail FROM python.spans",
+    track: "Spans",
+    sql: `SELECT ${NAMED}, name, timestamp_ns, duration_ms AS ms, tid, attributes AS detail FROM python.spans`,
   },
   {
-    lane: "Collectives",
-    sql: "SELECT pid, op AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, process_group || ' #' || seq AS detail FROM python.collectives",
+    track: "Garbage collection",
+    sql: `SELECT ${NAMED}, 'generation ' || generation AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, collected || ' objects freed' AS detail FROM python.gc`,
   },
   {
-    lane: "Garbage collection",
-    sql: "SELECT pid, 'generation ' || generation AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, collected || ' objects freed' AS detail FROM python.gc",
-  },
-  {
-    lane: "Exceptions",
-    sql: "SELECT pid, type AS name, timestamp_ns, NULL AS ms, tid, message AS detail FROM python.exceptions",
+    track: "Exceptions",
+    sql: `SELECT ${NAMED}, type AS name, timestamp_ns, NULL AS ms, tid, message AS detail FROM python.exceptions`,
   },
 ];
+const STEPS_SQL = `SELECT ${NAMED}, step, timestamp_ns, duration * 1000 AS ms, phase, data_wait, forward, backward, optimizer
+  FROM python.torch_steps`;
+const COUNTERS: [name: string, unit: string, sql: string][] = [
+  ["CPU", "%", `SELECT ${NAMED}, timestamp_ns, cpu_percent AS value FROM system.cpu`],
+  ["Memory", "bytes", `SELECT ${NAMED}, timestamp_ns, rss AS value FROM system.memory`],
+  ["GPU", "%", `SELECT ${NAMED}, timestamp_ns, util_percent AS value FROM system.gpu`],
+];
 
-export function timelineQueries(seconds: string | number) {
-  const where = `WHERE timestamp > now() - interval '${Number(seconds)} seconds' ORDER BY timestamp_ns DESC LIMIT ${MOST}`;
-  return Object.fromEntries(KINDS.map(({ lane, sql }) => [lane, `${sql} ${where}`]));
+// `when` is a condition on the time (lib/range.ts).
+export function timelineQueries(when: string): Record<string, string> {
+  const where = `WHERE ${when} ORDER BY timestamp_ns DESC LIMIT ${MOST}`;
+  const counters = COUNTERS.map(([name, , sql]) => [`counter ${name}`, `${sql} ${where}`]);
+  const events = KINDS.map(({ track, sql }) => [track, `${sql} ${where}`]);
+  return Object.fromEntries([[STEPS, `${STEPS_SQL} ${where}`], ...events, ...counters]);
 }
 
-// Of the rows of each of these.
-export function eventsOf(records: Record<string, EventRow[]>, target: number | null): TimelineEvent[] {
-  return KINDS.flatMap(({ lane }) => records[lane].map((row) => toEvent(row, lane, target)));
+const ownerOf = ({ rank, pid }: { rank: string; pid: number }) => (rank === "" ? `pid ${pid}` : `rank ${rank}`);
+
+// A step, and below it its parts in the order in which they come. How long each took in all is measured, not when:
+// a part that a step has several times is one here.
+function stepEvents(row: PhaseRow): TimelineEvent[] {
+  const start = Number(row.timestamp_ns) / 1e6;
+  const ms = row.ms ?? 0;
+  const label = row.phase && row.phase !== "train" ? `${row.phase} ` : "step ";
+  const step = { name: `${label}${row.step ?? ""}`, kind: STEPS, start, ms, detail: "", row: 0 };
+  const parts: TimelineEvent[] = [];
+  let at = start;
+  for (const phase of PHASES) {
+    const took = (row[phase] ?? 0) * 1000;
+    if (took > 0)
+      parts.push({ name: phase.replace("_", " "), kind: phase, start: at, ms: took, detail: step.name, row: 1 });
+    at += took;
+  }
+  return [step, ...parts];
 }
 
-function toEvent(
-  { pid, name, timestamp_ns: start, ms, tid, detail }: EventRow,
-  lane: string,
-  target: number | null,
-): TimelineEvent {
-  const owner = [target ? "" : `pid ${pid}`, tid === null || lane === "Exceptions" ? "" : `thread ${tid}`]
-    .filter(Boolean)
-    .join(", ");
+function eventOf({ name, timestamp_ns: start, ms, tid, detail }: EventRow, kind: string): TimelineEvent {
+  const thread = tid === null || tid === undefined ? "" : `thread ${tid}`;
+  const own = detail === null || detail === undefined ? "" : String(detail);
   return {
-    lane: owner ? `${lane}, ${owner}` : lane,
     name: name ?? "?",
+    kind,
     start: Number(start) / 1e6,
     ms: ms ?? 0,
-    detail: detail ?? "",
+    detail: [own, kind === "Spans" ? "" : thread].filter(Boolean).join(", "),
+    row: 0,
+    thread: kind === "Spans" ? thread : "",
   };
 }
 
-// Lanes with rows: an event lies below what it is inside of, or beside what it overlaps.
-export function arrange(events: TimelineEvent[]): Lane[] {
-  const lanes = groupBy(events, ({ lane }) => lane);
-  return [...lanes].map(([name, list]) => {
-    const sorted = [...list].sort((a, b) => a.start - b.start || b.ms - a.ms);
-    const ends: number[] = []; // of the last event in each row
-    const placed = sorted.map((event) => {
-      let row = ends.findIndex((end) => end <= event.start + CLOCK_MS);
-      if (row < 0) row = ends.length;
-      ends[row] = event.start + event.ms;
-      return { event, row };
-    });
-    return { name, rows: Math.max(1, ends.length), events: placed };
-  });
+// Rows of events that overlap, so that one lies below what it is inside of.
+export function placeEvents(events: TimelineEvent[]): { events: TimelineEvent[]; rows: number } {
+  const sorted = [...events].sort((a, b) => a.start - b.start || b.ms - a.ms);
+  const ends: number[] = [];
+  for (const event of sorted) {
+    let row = ends.findIndex((end) => end <= event.start + CLOCK_MS);
+    if (row < 0) row = ends.length;
+    ends[row] = event.start + event.ms;
+    event.row = row;
+  }
+  return { events: sorted, rows: Math.max(1, ends.length) };
 }
 
-// For Perfetto and chrome://tracing: microseconds, one track for each lane.
-export function toChromeTrace(events: TimelineEvent[]) {
-  const lanes = [...new Set(events.map(({ lane }) => lane))];
-  const names = lanes.map((name, i) => ({
-    ph: "M",
-    name: "thread_name",
-    pid: 1,
-    tid: i + 1,
-    args: { name },
+// Steps follow each other: where clocks say that one begins before the last has ended, that one is cut. What
+// overlaps by more than clocks may differ (an evaluation within a step) is in the row of parts.
+function placeSteps(events: TimelineEvent[]): { events: TimelineEvent[]; rows: number } {
+  const sorted = [...events].sort((a, b) => a.start - b.start || a.row - b.row);
+  const last: TimelineEvent[] = [];
+  for (const event of sorted) {
+    const old = last[event.row];
+    if (old && old.start + old.ms > event.start) {
+      const over = old.start + old.ms - event.start;
+      if (event.row === 1 || over <= TOUCHING * Math.min(old.ms, event.ms) || over <= 1) old.ms -= over;
+    }
+    last[event.row] = event;
+  }
+  return { events: sorted, rows: last.length };
+}
+
+// Groups by rank, tracks inside of them in one order.
+export function groupsOf(records: Record<string, unknown[]>): Group[] {
+  const tracks: Map<string, Map<string, TimelineEvent[]>> = new Map(); // by owner and name
+  const add = (owner: string, name: string, events: TimelineEvent[]) => {
+    const own = tracks.get(owner) ?? new Map<string, TimelineEvent[]>();
+    tracks.set(owner, own);
+    const list = own.get(name);
+    if (list) for (const event of events) list.push(event);
+    else own.set(name, events);
+  };
+  for (const row of (records[STEPS] ?? []) as PhaseRow[]) add(ownerOf(row), STEPS, stepEvents(row));
+  for (const { track } of KINDS) {
+    for (const row of (records[track] ?? []) as EventRow[]) {
+      const event = eventOf(row, track);
+      add(ownerOf(row), event.thread ? `${track}, ${event.thread}` : track, [event]);
+    }
+  }
+  const counters: Map<string, Track[]> = new Map();
+  for (const [name, unit] of COUNTERS) {
+    const rows = ((records[`counter ${name}`] ?? []) as CounterRow[]).filter(({ value }) => value !== null);
+    for (const [owner, own] of groupBy(rows, ownerOf)) {
+      const points = own.map((row): [number, number] => [Number(row.timestamp_ns) / 1e6, Number(row.value)]);
+      const track = { name, unit, kind: "counter", rows: 2, events: [], points: points.sort((a, b) => a[0] - b[0]) };
+      counters.set(owner, [...(counters.get(owner) ?? []), track]);
+    }
+  }
+  const owners = [...new Set([...tracks.keys(), ...counters.keys()])];
+  const groups = owners.map((owner) => ({
+    name: owner,
+    tracks: [
+      ...[...(tracks.get(owner) ?? [])].map(([name, events]): Track => {
+        const placed = name === STEPS ? placeSteps(events) : placeEvents(events);
+        return { name, kind: events[0].kind, ...placed, points: [], unit: "" };
+      }),
+      ...(counters.get(owner) ?? []),
+    ],
   }));
-  const traced = events.map(({ lane, name, start, ms, detail }) => ({
-    name,
-    cat: lane,
-    ph: ms > 0 ? "X" : "i",
-    ...(ms > 0 ? { dur: ms * 1000 } : { s: "t" }),
-    ts: start * 1000,
-    pid: 1,
-    tid: lanes.indexOf(lane) + 1,
-    args: detail ? { detail: String(detail) } : {},
-  }));
-  return { traceEvents: [...names, ...traced], displayTimeUnit: "ms" };
+  return groups.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+}
+
+export function matches(event: TimelineEvent, word: string): boolean {
+  return word !== "" && `${event.name} ${event.detail}`.toLowerCase().includes(word);
+}
+
+// What there is between two moments, by name: how often, how long in all within them.
+export function sumsOf(groups: Group[], from: number, to: number): Sum[] {
+  const sums: Map<string, Sum> = new Map();
+  for (const { tracks } of groups) {
+    for (const { name: track, events } of tracks) {
+      for (const { name, start, ms, kind } of events) {
+        if (start > to || start + ms < from) continue;
+        const label = kind === STEPS ? name.replace(/ \d+$/, "s") : name;
+        const key = `${track}\n${label}`;
+        const sum = sums.get(key) ?? { track, name: label, count: 0, ms: 0, longest: 0 };
+        const inside = Math.min(start + ms, to) - Math.max(start, from);
+        sums.set(key, { ...sum, count: sum.count + 1, ms: sum.ms + inside, longest: Math.max(sum.longest, ms) });
+      }
+    }
+  }
+  return [...sums.values()].sort((a, b) => b.ms - a.ms || b.count - a.count);
+}
+
+// For Perfetto and chrome://tracing: microseconds, a process for each group, a thread for each track.
+export function toChromeTrace(groups: Group[]) {
+  const traceEvents = groups.flatMap(({ name: owner, tracks }, g) => [
+    { ph: "M", name: "process_name", pid: g + 1, args: { name: owner } },
+    ...tracks.flatMap(({ name: track, events, points }, t) => [
+      { ph: "M", name: "thread_name", pid: g + 1, tid: t + 1, args: { name: track } },
+      ...events.map(({ name, start, ms, detail }) => ({
+        name,
+        cat: track,
+        ph: ms > 0 ? "X" : "i",
+        ...(ms > 0 ? { dur: ms * 1000 } : { s: "t" }),
+        ts: start * 1000,
+        pid: g + 1,
+        tid: t + 1,
+        args: detail ? { detail } : {},
+      })),
+      ...points.map(([at, value]) => ({ name: track, ph: "C", ts: at * 1000, pid: g + 1, args: { value } })),
+    ]),
+  ]);
+  return { traceEvents, displayTimeUnit: "ms" };
 }

@@ -10,46 +10,46 @@ const WHO =
   "CASE WHEN count(DISTINCT job) OVER () > 1 AND job IS NOT NULL THEN job || ' ' ELSE '' END || coalesce('rank ' || rank, 'pid ' || pid)";
 // Averages are about one job: of several that are looked at, the one that wrote last.
 const ONE_JOB = "coalesce(job, '') = (SELECT arg_max(coalesce(job, ''), timestamp) FROM python.torch_steps)";
-const since = (minutes: number) => `timestamp > now() - interval '${Number(minutes)} minutes'`;
 
 // Steps in order, neighbours averaged when there are very many.
-function stepsSql(minutes: number) {
-  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${since(minutes)} AND ${ONE_JOB})
+function stepsSql(when: string) {
+  return `WITH parts AS (SELECT *, ntile(${POINTS}) OVER (ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${when} AND ${ONE_JOB})
     SELECT any_value(job) AS job, max(step) AS step, max(timestamp_ns) / 1e9 AS time, count(*) AS steps, avg(duration) AS duration,
       avg(coalesce(data_wait, 0)) AS data_wait, avg(forward) AS forward, avg(backward) AS backward,
       avg(optimizer) AS optimizer, avg(overhead) AS overhead
     FROM parts GROUP BY part ORDER BY time`;
 }
 
-function ranksSql(minutes: number) {
+function ranksSql(when: string) {
   return `WITH parts AS (SELECT *, ${WHO} AS who,
-      ntile(${POINTS}) OVER (PARTITION BY pid ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${since(minutes)})
+      ntile(${POINTS}) OVER (PARTITION BY pid ORDER BY timestamp) AS part FROM python.torch_steps WHERE phase IS DISTINCT FROM 'validate' AND ${when})
     SELECT 'duration' AS name, who, max(step) AS step, max(timestamp_ns) / 1e9 AS time, avg(duration) AS value
     FROM parts GROUP BY who, part ORDER BY time`;
 }
 
-function modulesSql(minutes: number) {
+function modulesSql(when: string) {
   return `SELECT module, any_value(module_type) AS type, stage, count(*) AS calls, avg(duration_ms) AS mean_ms,
       sum(duration_ms) AS total_ms, max(max_allocated) AS peak_mb
-    FROM python.torch_trace WHERE ${since(minutes)} AND ${ONE_JOB} GROUP BY module, stage ORDER BY total_ms DESC LIMIT 1000`;
+    FROM python.torch_trace WHERE ${when} AND ${ONE_JOB} GROUP BY module, stage ORDER BY total_ms DESC LIMIT 1000`;
 }
 
 // Values by name, process and step; those without a step by time.
-function valuesSql(table: string, value: string, minutes: number): string {
+function valuesSql(table: string, value: string, when: string): string {
   return `WITH parts AS (SELECT name, ${WHO} AS who, step, timestamp_ns / 1e9 AS time, ${value} AS value,
       ntile(${POINTS}) OVER (PARTITION BY name, pid ORDER BY timestamp) AS part
-      FROM ${table} WHERE ${value} IS NOT NULL AND ${since(minutes)})
+      FROM ${table} WHERE ${value} IS NOT NULL AND ${when})
     SELECT name, who, max(step) AS step, max(time) AS time, avg(value) AS value
     FROM parts GROUP BY name, who, part ORDER BY time`;
 }
 
-export function trainingQueries(target: number | null, minutes: number): Record<string, string> {
+// `when` is a condition on the time (lib/range.ts).
+export function trainingQueries(target: number | null, when: string): Record<string, string> {
   return {
-    steps: stepsSql(minutes),
-    ...(target ? {} : { ranks: ranksSql(minutes) }),
-    modules: modulesSql(minutes),
-    metrics: valuesSql("python.metrics", "value", minutes),
-    variables: valuesSql("python.variables", "number", minutes),
+    steps: stepsSql(when),
+    ...(target ? {} : { ranks: ranksSql(when) }),
+    modules: modulesSql(when),
+    metrics: valuesSql("python.metrics", "value", when),
+    variables: valuesSql("python.variables", "number", when),
   };
 }
 

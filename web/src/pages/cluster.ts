@@ -1,8 +1,8 @@
 // All ranks of a job at one glance: who differs, where they are, what is wrong.
 import { get } from "../lib/api";
 import { heat, heatField, jobsOf, METRICS, ofJob, QUERIES, ranges, slowestOften } from "../lib/cluster";
-import { fill, h } from "../lib/dom";
-import { count, seconds } from "../lib/format";
+import { fill, h, setText } from "../lib/dom";
+import { count } from "../lib/format";
 import { link, setParams } from "../lib/state";
 import { followQueries, recordsOf } from "../lib/stream";
 import { loadStore } from "../lib/store";
@@ -11,7 +11,9 @@ import { Chart } from "../parts/chart";
 import { choice } from "../parts/controls";
 import { HeatMap } from "../parts/heat_map";
 import { isStore, sourcePicker } from "../parts/source_picker";
-import { card, command, empty, Place } from "../parts/states";
+import { mergeAlike } from "../lib/findings";
+import { findingLine } from "../parts/job_cards";
+import { card, empty, Place } from "../parts/states";
 import type { GetAnswers } from "../types/api";
 import type { Option, PageContext } from "../types/page";
 import type { ClusterRows, RankMetric, RankRow, SlowestRow, StackGroup } from "../types/targets";
@@ -20,7 +22,7 @@ const SECONDS = 2;
 const DIAGNOSE_MS = 10_000;
 const STORE_MS = 5000;
 
-export function mount({ root, params, signal, live }: PageContext) {
+export function mount({ root, params, job: chosen, signal, live }: PageContext) {
   const place = new Place();
   const store = isStore(params);
   const grid = h("div", { class: "ranks" });
@@ -39,37 +41,18 @@ export function mount({ root, params, signal, live }: PageContext) {
     paint();
   });
   const ranks = card(h("span", {}, "Ranks by ", metric.node), grid);
-  const body = h("div", { class: "page" }, ranks, findings, stacks, behind.node, steps);
+  const body = h("div", { class: "page" }, findings, ranks, stacks, behind.node, steps);
 
-  let heard: ClusterRows | null = null;
-  const jobs = h("select", {
-    "aria-label": "job",
-    onchange: () => {
-      setParams({ job: jobs.value });
-      chosen = jobs.value;
-      if (heard) draw(heard);
-    },
-  });
-  let chosen = params.get("job");
-  let shown = "";
-  const jobIn = (rows: ClusterRows): string => {
-    const names = jobsOf(rows.ranks);
-    const job = chosen !== null && names.includes(chosen) ? chosen : (names[0] ?? "");
-    // A list that is open must not be built anew for nothing.
-    if (shown !== JSON.stringify(names))
-      fill(
-        jobs,
-        names.map((name) => h("option", { value: name }, name)),
-      );
-    shown = JSON.stringify(names);
-    jobs.hidden = names.length < 2;
-    jobs.value = job;
-    return job;
-  };
-  fill(root, sourcePicker(params, signal), jobs, place.node);
+  // Of several jobs the one that is looked at, else the first: which one is said.
+  let job = "";
+  const which = h("p", { class: "quiet-text", hidden: true });
+  fill(root, sourcePicker(params, signal), which, place.node);
   const draw = (rows: ClusterRows) => {
-    heard = rows;
-    drawJob(ofJob(rows, jobIn(rows)));
+    const names = jobsOf(rows.ranks);
+    job = chosen !== null && names.includes(chosen) ? chosen : (names[0] ?? "");
+    which.hidden = chosen !== null || names.length < 2;
+    setText(which, `Job ${job}; ${count(names.length - 1, "other")} can be chosen above.`);
+    drawJob(ofJob(rows, job));
   };
   const drawJob = ({ ranks, stacks: groups, steps: rows, slowest }: ClusterRows) => {
     list = ranks;
@@ -89,7 +72,7 @@ export function mount({ root, params, signal, live }: PageContext) {
     if (rows.length > 0) map.show(heatField(rows));
   };
   const diagnose = async () =>
-    fill(findings, findingsCard(await get(`diagnose?store=${store ? "true" : ""}`, signal)));
+    fill(findings, findingsCard(await get(`diagnose?store=${store ? "true" : ""}`, signal), job));
   live(diagnose, DIAGNOSE_MS, place);
   if (store) {
     live(async () => draw(await loadStore(signal)), STORE_MS, place);
@@ -111,7 +94,7 @@ class SlowestChart {
     height: 180,
     time: false,
     min: 0,
-    format: seconds,
+    unit: "s",
     about: (i) => (this.rows[i] ? `step ${this.rows[i].step}: rank ${this.rows[i].rank}` : ""),
   });
   readonly node = card("The slowest rank of each step", this.often, this.chart.node);
@@ -198,21 +181,8 @@ function group({ processes, ranks, innermost, stack }: StackGroup, closed: Set<s
   );
 }
 
-function findingsCard({ findings, rules }: GetAnswers["diagnose"]) {
-  if (findings.length === 0) return card("Diagnosis", h("p", {}, `Nothing found by ${rules} rules.`));
-  return card(
-    "Diagnosis",
-    findings.map(({ class: name, severity, ranks, evidence, next }) =>
-      h(
-        "div",
-        { class: "finding" },
-        h("span", { class: `badge ${severity === "error" ? "bad" : "warn"}` }, name),
-        ranks.length > 0
-          ? h("strong", {}, ` ${ranks.length > 1 ? "ranks" : "rank"} ${ranges(ranks)}: `)
-          : " ",
-        evidence,
-        next ? command(next) : null,
-      ),
-    ),
-  );
+function findingsCard({ findings, rules }: GetAnswers["diagnose"], job: string) {
+  const about = findings.filter((finding) => finding.job === null || job === "" || finding.job === job);
+  if (about.length === 0) return card("Diagnosis", h("p", {}, `Nothing found by ${rules} rules.`));
+  return card("Diagnosis", h("ul", { class: "findings" }, mergeAlike(about).map(findingLine)));
 }

@@ -1,107 +1,86 @@
 // Where the time goes: a recording of some seconds, or what is sampled all the time, as a flame graph.
 import { asFailure, get, post, records } from "../lib/api";
-import { download, fill, h } from "../lib/dom";
-import {
-  buildTree,
-  collapsed,
-  fromFolded,
-  fromProfile,
-  intervalSql,
-  ranking,
-  select,
-  splitInterval,
-} from "../lib/flame_tree";
+import { download, h } from "../lib/dom";
+import { collapsed, fromFolded, fromProfile, intervalSql, select, splitInterval } from "../lib/flame_tree";
 import { setParams } from "../lib/state";
+import { jobName, targets } from "../lib/targets";
 import { makeFlameControls } from "../parts/flame_controls";
-import { FlameView, percentOf } from "../parts/flame_view";
-import { plainTable } from "../parts/plain_table";
+import { FlameGraph } from "../parts/flame_graph";
 import { card, empty, loading, Place } from "../parts/states";
 import type { GetAnswers, Sampling } from "../types/api";
-import type { FlameStack, FlameState, IntervalRow, Recorded } from "../types/flame";
+import type { Recorded } from "../types/flame";
 import type { Changes, PageContext } from "../types/page";
-import type { PlainColumn } from "../types/tables";
 
 const LIVE_MS = 2000;
 const LIVE_SECONDS_APART = 0.02;
+const AT_FIRST_S = 1;
 
 export function mount({ root, params, target, signal, live }: PageContext<number>) {
-  const place = new Place(invitation());
-  const view = new FlameView(signal);
-  const state: FlameState = {
-    profile: null,
-    folded: null,
-    before: null,
-    baseline: null,
-    startedHere: false,
-    mayStart: false,
-  };
-  const controls = makeFlameControls(params, {
-    record: () => take(),
-    changed: (changes) => redraw(changes),
-    follow: (on) => {
-      state.mayStart = on;
-      void switchLive(on);
+  const place = new Place();
+  const graph = new FlameGraph(params, signal, setParams);
+  const ranks = ranksBeside(target);
+  let recorded: Recorded | null = null;
+  let before: Recorded | null = null; // of the interval before the one that is shown
+  let baseline: Recorded | null = null;
+  let startedHere = false;
+  let mayStart = false; // somebody has switched it on here
+  const controls = makeFlameControls(
+    params,
+    {
+      record: () => void take(controls.seconds()),
+      changed: (changes) => redraw(changes),
+      follow: (on) => {
+        mayStart = on;
+        void switchLive(on);
+      },
+      keepBaseline: () => keepBaseline(),
+      interval: () => again(),
+      save: () => download(`flame-${target}.txt`, "text/plain", collapsed(graph.shown())),
     },
-    search: (word) => view.search(word),
-    resetZoom: () => view.reset(),
-    keepBaseline: () => keepBaseline(),
-    interval: () => again(),
-    save: () => download(`flame-${target}.txt`, "text/plain", collapsed(stacks())),
-  });
-  const top = h("div", {});
-  const body = h("div", { class: "page" }, card(null, controls.above, view.node, controls.below), top);
-  fill(root, card(null, controls.main), place.node);
+    ranks.length > 1,
+  );
+  const body = card(null, graph.node);
+  root.append(card(null, controls.main), place.node);
 
-  const shown = () => state.profile ?? state.folded;
-
-  function stacksOf(recorded: Recorded) {
-    const options = { byLine: controls.byLine() };
-    const all = Array.isArray(recorded) ? fromFolded(recorded, options) : fromProfile(recorded, options);
+  function stacksOf(list: Recorded) {
+    const all = list.flatMap(({ rank, profile, folded }) =>
+      profile
+        ? fromProfile(profile, { byLine: controls.byLine(), rank })
+        : fromFolded(folded ?? [], { byLine: controls.byLine(), rank }),
+    );
     return select(all, { shown: controls.shown() });
   }
 
-  function stacks() {
-    return stacksOf(shown() ?? []);
-  }
-
-  function treeOf(list: FlameStack[]) {
-    return buildTree(list, { byThread: controls.byThread() });
-  }
-
-  // What is compared with: the interval before, or what somebody has kept.
-  function baselineTree() {
-    const other = (state.profile ? null : state.before) ?? state.baseline;
-    const list = other && other !== shown() ? stacksOf(other) : [];
-    return list.length > 0 ? treeOf(list) : null;
-  }
-
+  // Compared with the interval before, or with what somebody has kept.
   function redraw(changes: Changes = {}) {
     setParams(changes);
-    if (!state.profile && !state.folded) return;
-    const list = stacks();
+    if (!recorded) return;
+    const list = stacksOf(recorded);
     if (list.length === 0) return place.show(nothingRan());
-    view.inverted = controls.inverted();
+    const other = before ?? baseline;
     place.show(body);
-    view.set(treeOf(list), baselineTree());
-    controls.find();
-    fill(top, functions(list));
+    graph.set(list, other && other !== recorded ? stacksOf(other) : null);
   }
 
-  async function take() {
-    const seconds = controls.seconds();
-    setParams({ seconds });
-    const hasResult = state.profile || state.folded;
-    if (!hasResult) place.show(loading(`Recording for ${seconds} s…`));
+  async function recordOne(pid: number, rank: string, seconds: number) {
+    const profile = await post("profile", { target: pid, seconds, native: controls.native() }, signal);
+    return { rank, profile };
+  }
+
+  async function take(seconds: number) {
+    setParams({ seconds: controls.seconds() === 3 ? "" : controls.seconds() });
+    if (!recorded) place.show(loading(`Recording for ${seconds} s…`));
     controls.setRecording(true);
     try {
-      state.profile = await post("profile", { target, seconds, native: controls.native() }, signal);
-      state.folded = null;
+      const whom = controls.allRanks() ? ranks : [{ pid: target, rank: "" }];
+      recorded = await Promise.all(whom.map(({ pid, rank }) => recordOne(pid, rank, seconds)));
+      before = null;
       place.fail(null);
-      describe(state.profile);
+      describe(recorded[0].profile!);
       redraw();
     } catch (error) {
       if (signal.aborted) return;
-      if (!hasResult) place.show(invitation());
+      if (!recorded) place.show(invitation());
       place.fail(asFailure(error));
     } finally {
       controls.setRecording(false);
@@ -115,14 +94,14 @@ export function mount({ root, params, target, signal, live }: PageContext<number
   }
 
   function keepBaseline() {
-    state.baseline = state.baseline ? null : shown();
-    controls.setBaseline(state.baseline !== null);
+    baseline = baseline ? null : recorded;
+    controls.setBaseline(baseline !== null);
     redraw();
   }
 
   // What probingd samples all the time is shown; where it does not, it is asked to, and only then to stop again.
   async function setSampling(on: boolean) {
-    state.startedHere = on;
+    startedHere = on;
     const set: Record<string, number | boolean> = { "probing.sample_rate": on ? LIVE_SECONDS_APART : 0 };
     if (on) set["probing.sample_native"] = controls.native();
     await post("config", { target, set }, signal);
@@ -140,14 +119,12 @@ export function mount({ root, params, target, signal, live }: PageContext<number
 
   // The last seconds of the samples, and as many before them.
   async function readInterval(seconds: number, { folded, period_ns: period }: GetAnswers["samples"]) {
-    const names = new Map(folded.map(({ tid, thread_name: name }) => [tid, name]));
-    const rows = await records<IntervalRow>(intervalSql(seconds, period), { target, signal });
-    return splitInterval(rows, names);
+    return splitInterval(await records(intervalSql(seconds, period), { target, signal }), folded);
   }
 
   async function switchLive(on: boolean) {
     try {
-      if (!on && state.startedHere) await setSampling(false);
+      if (!on && startedHere) await setSampling(false);
       place.fail(null);
       if (on) again();
     } catch (error) {
@@ -155,23 +132,47 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     }
   }
 
+  async function showSamples(samples: GetAnswers["samples"]) {
+    const interval = controls.interval();
+    const parts = interval > 0 ? await readInterval(interval, samples) : null;
+    recorded = [{ rank: "", folded: parts?.now ?? samples.folded }];
+    before = controls.withBefore() && parts ? [{ rank: "", folded: parts.before }] : null;
+    place.fail(null);
+    describe(samples);
+    redraw();
+  }
+
+  // Something to look at from the beginning: what was sampled anyway, else a recording of a moment, which is read
+  // from outside and changes no setting.
+  async function first() {
+    const samples = await readSamples();
+    if (samples && samples.folded.length > 0) await showSamples(samples);
+    else await take(AT_FIRST_S);
+  }
+
   const again = live(async () => {
-    if (!controls.following()) return;
     try {
+      if (!controls.following()) return void (recorded === null && (await first()));
       const samples = await readSamples();
-      if (!samples?.running && !state.mayStart) return place.show(notSampled()); // a link changes no setting
+      if (!samples?.running && !mayStart) return place.show(notSampled()); // a link changes no setting
       if (!samples?.running) return await setSampling(true);
-      const interval = controls.interval();
-      const parts = interval > 0 ? await readInterval(interval, samples) : null;
-      Object.assign(state, { folded: parts?.now ?? samples.folded, profile: null });
-      state.before = controls.withBefore() ? (parts?.before ?? null) : null;
-      place.fail(null);
-      describe(samples);
-      redraw();
+      await showSamples(samples);
     } catch (error) {
-      if (!signal.aborted) place.fail(asFailure(error));
+      if (signal.aborted) return;
+      if (!recorded) place.show(invitation());
+      place.fail(asFailure(error));
     }
   }, LIVE_MS);
+}
+
+// The ranks of its job on this host, itself among them.
+function ranksBeside(target: number) {
+  const own = targets.find(target);
+  const name = own && jobName(own);
+  if (!name) return [];
+  return targets.live
+    .filter((one) => jobName(one) === name)
+    .map(({ pid, job }) => ({ pid, rank: `rank ${job?.rank}` }));
 }
 
 function invitation() {
@@ -186,19 +187,9 @@ function notSampled() {
 }
 
 function nothingRan() {
-  return empty(
-    "Nothing was running",
-    "In this time every thread waited. Choose “waiting threads too” to see where.",
+  return h(
+    "div",
+    {},
+    empty("Nothing was running", "In this time every thread waited. Choose “waiting threads too” to see where."),
   );
-}
-
-function functions(list: FlameStack[]) {
-  const { all, list: entries } = ranking(list);
-  const rows = entries.map(({ label, self, total }) => [percentOf(self, all), percentOf(total, all), label]);
-  const columns: PlainColumn[] = [
-    ["Own", "number"],
-    ["With callees", "number"],
-    ["Function", "mono"],
-  ];
-  return card("Functions", plainTable(columns, rows));
 }

@@ -1,12 +1,13 @@
 // SQL over everything that is known: an editor, the rows as a grid or a chart, and what was asked before.
 import { asFailure, query, queryBytes } from "../lib/api";
-import { copy, download, fill, h } from "../lib/dom";
+import { download, fill, h } from "../lib/dom";
 import { count, seconds } from "../lib/format";
 import { History } from "../lib/query_history";
 import { forgetSchema, loadSchema } from "../lib/schema";
 import { setParams } from "../lib/state";
 import { check, choice, tabs } from "../parts/controls";
 import { Grid } from "../parts/grid";
+import { SchemaBrowser } from "../parts/schema_browser";
 import { ResultChart } from "../parts/result_chart";
 import { isStore, sourcePicker } from "../parts/source_picker";
 import { sqlEditor } from "../parts/sql_editor";
@@ -73,11 +74,6 @@ export function mount({ root, params, target, signal, live }: PageContext) {
     setParams({ watch: on });
     again();
   });
-  const share = h(
-    "button",
-    { type: "button", title: "Copy a link to this query", onclick: () => shareLink() },
-    "Share",
-  );
   const saving = choice("Download", FORMATS, "", (format) => save(format));
   const kind = tabs(
     "View",
@@ -93,8 +89,10 @@ export function mount({ root, params, target, signal, live }: PageContext) {
   );
   const past = h("div", { class: "history" });
 
-  fill(
-    root,
+  const browser = new SchemaBrowser((text) => editor.insert(text));
+  const main = h(
+    "div",
+    { class: "page query-main" },
     editor.node,
     h(
       "div",
@@ -105,7 +103,6 @@ export function mount({ root, params, target, signal, live }: PageContext) {
       kind.node,
       h("span", { class: "grow" }),
       about,
-      share,
       saving.node,
     ),
     place.node,
@@ -116,6 +113,7 @@ export function mount({ root, params, target, signal, live }: PageContext) {
       past,
     ),
   );
+  fill(root, h("div", { class: "query-split" }, browser.node, main));
 
   async function run({ isWatch = false } = {}) {
     const sql = editor.statement;
@@ -151,12 +149,6 @@ export function mount({ root, params, target, signal, live }: PageContext) {
     shown.set(result);
     if (output.firstChild !== shown.node) fill(output, shown.node);
     place.show(output);
-  }
-
-  async function shareLink() {
-    setParams({ q: editor.value });
-    share.textContent = (await copy(location.href)) ? "Copied" : "It is in the address bar";
-    setTimeout(() => (share.textContent = "Share"), 2000);
   }
 
   async function save(format: string) {
@@ -211,7 +203,10 @@ export function mount({ root, params, target, signal, live }: PageContext) {
   drawHistory();
   forgetSchema();
   loadSchema().then(
-    (known) => known.forEach((value, key) => schema.set(key, value)),
+    (known) => {
+      known.forEach((value, key) => schema.set(key, value));
+      browser.show(known);
+    },
     () => {}, // without it there is no completion, and the query will say why
   );
   // What an address says is only typed: anybody can make a link, and it would run with the reader's rights.

@@ -4,8 +4,10 @@ import { copy, fill, h } from "../lib/dom";
 import { count, shortFile } from "../lib/format";
 import { setParams } from "../lib/state";
 import { loadStacks, stackText } from "../lib/stacks";
+import { targets } from "../lib/targets";
 import { check } from "../parts/controls";
-import { Place } from "../parts/states";
+import { logPointForm } from "../parts/log_point";
+import { card, Place } from "../parts/states";
 import type { StacksView, Thread, ThreadFrame } from "../types/flame";
 import type { Changes, Child, PageContext } from "../types/page";
 
@@ -23,7 +25,13 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     "aria-label": "Filter",
     value: params.get("find") ?? "",
   });
-  const view: StacksView = { target, signal, open: new Map(), frozen: false };
+  // Above the stacks, which are built anew while they change.
+  const form = h("div", {});
+  const ask = (file: string, line: number) => {
+    fill(form, card(null, logPointForm(target, file, line, () => fill(form))));
+    form.querySelector("input")?.focus();
+  };
+  const view: StacksView = { target, signal, open: new Map(), frozen: false, ask };
   let threads: Thread[] = [];
   let shown = "";
 
@@ -40,6 +48,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
   fill(
     root,
     h("div", { class: "toolbar" }, native.node, search, freeze, copyAll, h("span", { class: "grow" }), note),
+    form,
     place.node,
   );
 
@@ -153,9 +162,19 @@ function frameRow(frame: ThreadFrame, tid: number, level: number, view: StacksVi
   return h("li", { class: "frame" }, button, locals);
 }
 
+const isProbed = (target: number) => Boolean(targets.find(target)?.how);
+
+// Beside it a log point can be set, where there is a probe that takes it.
+function lineNumber(number: number, hasProbe: boolean, ask: (number: number) => void): HTMLElement {
+  const text = `${String(number).padStart(5)}  `;
+  if (!hasProbe) return h("span", { class: "quiet-text" }, text);
+  const title = `Log values at line ${number}`;
+  return h("button", { type: "button", class: "line-number", title, "aria-label": title, onclick: () => ask(number) }, text);
+}
+
 // The line that runs and those around it; nothing when the file cannot be read.
 async function readSource(
-  { target, signal }: StacksView,
+  { target, signal, ask }: StacksView,
   file: string,
   lineno: number | null,
 ): Promise<Child> {
@@ -170,7 +189,7 @@ async function readSource(
         h(
           "div",
           { class: first + i === lineno ? "current" : null },
-          h("span", { class: "quiet-text" }, String(first + i).padStart(5), "  "),
+          lineNumber(first + i, isProbed(target), (number) => ask(file, number)),
           line,
         ),
       ),

@@ -2,9 +2,9 @@
 import { records } from "../lib/api";
 import { fill, h } from "../lib/dom";
 import { integer, percent } from "../lib/format";
-import { setParams } from "../lib/state";
+import { within } from "../lib/range";
 import { plainTable } from "../parts/plain_table";
-import { SeriesBoard, rangePicker } from "../parts/series";
+import { SeriesBoard } from "../parts/series";
 import { card, empty, Place } from "../parts/states";
 import type { PageContext } from "../types/page";
 import type { PlainColumn, SeriesSpec } from "../types/tables";
@@ -83,23 +83,19 @@ const THREADS = `SELECT tid, arg_max(name, timestamp) AS name, arg_max(state, ti
   sum(involuntary_switches) AS taken_away FROM system.threads
   WHERE timestamp > now() - interval '10 seconds' GROUP BY tid ORDER BY cpu DESC LIMIT 40`;
 
-export function mount({ root, params, target, signal, live }: PageContext) {
+export function mount({ root, target, job, range, signal, live }: PageContext) {
   const specs = SPECS.map(({ one, many, ...spec }) => {
     const sql = target || !many ? one : many;
     return { ...spec, sql: `${sql} WHERE {since} ORDER BY timestamp` };
   });
   const place = new Place();
-  const range = rangePicker(params, (minutes) => {
-    setParams({ minutes });
-    board.again();
-  });
   const board = new SeriesBoard(specs, signal);
   const threads = h("div", {});
-  const body = h("div", { class: "page" }, h("div", { class: "toolbar" }, range.node), board.node, threads);
+  const body = h("div", { class: "page" }, board.node, threads);
   fill(root, place.node);
 
   const shown = (some: boolean) => place.show(some ? body : nothing(target));
-  board.follow({ target, minutes: range.minutes, shown, place });
+  board.follow({ target, when: within(range, job), shown, place });
   if (!target) return;
   live(async () => fill(threads, threadTable(await records(THREADS, { target, signal }))), EVERY_MS, place);
 }

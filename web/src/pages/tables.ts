@@ -136,7 +136,7 @@ function describe(name: string, { doc, kind, origin, columns }: Table, sql: stri
       "details",
       {},
       h("summary", {}, count(columns.length, "column")),
-      h("div", { class: "scroll-x" }, h("table", { class: "plain" }, h("tbody", {}, rows))),
+      h("div", { class: "scroll-x" }, h("table", { class: "plain keep" }, h("tbody", {}, rows))),
     ),
   );
 }

@@ -97,6 +97,15 @@ export class Editor {
     return (from < to ? this.view.state.sliceDoc(from, to) : this.value).trim();
   }
 
+  // Where the caret is, instead of what is selected; a space before it where words would touch.
+  insert(text: string) {
+    const { from, to } = this.view.state.selection.main;
+    const touches = /\w$/.test(this.view.state.sliceDoc(Math.max(0, from - 1), from));
+    const whole = touches ? ` ${text}` : text;
+    this.view.dispatch({ changes: { from, to, insert: whole }, selection: { anchor: from + whole.length } });
+    this.focus();
+  }
+
   focus() {
     this.view.focus();
   }

@@ -1,4 +1,4 @@
-// What can be chosen on the flame page; every choice is in the address.
+// What is recorded for the flame page, and what of it is shown; every choice is in the address.
 import { h } from "../lib/dom";
 import { setParams } from "../lib/state";
 import { check, choice } from "./controls";
@@ -20,8 +20,8 @@ const INTERVALS: Option[] = [
   ["1800", "the last 30 minutes"],
 ];
 
-// `on` says what happens; its `search` returns what it found.
-export function makeFlameControls(params: URLSearchParams, on: FlameActions) {
+// `on` says what happens. `hasRanks`: the process is one of several ranks.
+export function makeFlameControls(params: URLSearchParams, on: FlameActions, hasRanks: boolean) {
   const is = (name: string) => params.get(name) === "1";
   const seconds = h("input", {
     type: "number",
@@ -51,33 +51,16 @@ export function makeFlameControls(params: URLSearchParams, on: FlameActions) {
   const sampled = h("span", { class: "toolbar" }, interval.node, before.node);
   sampled.hidden = !is("live");
   const native = check("Native frames", is("native"), (value) => setParams({ native: value }));
+  const allRanks = check("All ranks of the job", is("job_ranks"), (value) => setParams({ job_ranks: value }));
+  allRanks.node.hidden = !hasRanks;
   const shown = choice("Show", SHOWN, params.get("shown"), (value) => on.changed({ shown: value }));
-  const byThread = check("By thread", is("threads"), (value) => on.changed({ threads: value }));
   const byLine = check("By line", is("lines"), (value) => on.changed({ lines: value }));
-  const inverted = check("Upwards", is("up"), (value) => on.changed({ up: value }));
-  const search = h("input", {
-    type: "search",
-    placeholder: "Search (regular expression)",
-    "aria-label": "Search",
-    value: params.get("find") ?? "",
-  });
-  const matched = h("span", { class: "quiet-text", role: "status" });
   const about = h("span", { class: "quiet-text" });
-  const button: (text: string, action: () => void, title?: string) => HTMLButtonElement = (
-    text,
-    action,
-    title,
-  ) => h("button", { type: "button", title, onclick: action }, text);
-  const baseline = button(
+  const baseline = h(
+    "button",
+    { type: "button", title: "Compare later recordings with this one", onclick: () => on.keepBaseline() },
     "Set as baseline",
-    () => on.keepBaseline(),
-    "Compare later recordings with this one",
   );
-  const find = () => (matched.textContent = on.search(search.value));
-  search.addEventListener("input", () => {
-    setParams({ find: search.value });
-    find();
-  });
   record.disabled = following.on();
 
   return {
@@ -89,34 +72,22 @@ export function makeFlameControls(params: URLSearchParams, on: FlameActions) {
       following.node,
       sampled,
       native.node,
+      allRanks.node,
       h("label", {}, "Show", shown.node),
-      [byThread, byLine, inverted].map(({ node }) => node),
-    ),
-    above: h(
-      "div",
-      { class: "toolbar" },
-      search,
-      matched,
-      button("Reset zoom", () => on.resetZoom()),
+      byLine.node,
       h("span", { class: "grow" }),
       about,
-    ),
-    below: h(
-      "div",
-      { class: "toolbar" },
       baseline,
-      button("Save collapsed stacks", () => on.save()),
+      h("button", { type: "button", onclick: () => on.save() }, "Save collapsed stacks"),
     ),
     seconds: () => Number(seconds.value),
     following: following.on,
     interval: () => Number(interval.value()),
     withBefore: () => before.on() && interval.value() !== "",
     native: native.on,
+    allRanks: () => hasRanks && allRanks.on(),
     shown: shown.value,
-    byThread: byThread.on,
     byLine: byLine.on,
-    inverted: inverted.on,
-    find,
     describe: (text: string) => (about.textContent = text),
     setRecording: (value: boolean) => {
       record.disabled = value || following.on();

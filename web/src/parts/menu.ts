@@ -42,6 +42,7 @@ function bringIntoView(anchor: Element) {
 
 const KEYS = [
   ["1 … 9, 0", "pages of the menu"],
+  ["Ctrl+K", "go to any page, job or process"],
   ["p", "stop and go on asking"],
   ["Ctrl+Enter", "run the query or the code"],
   ["Ctrl+Space", "complete SQL"],

@@ -9,7 +9,7 @@ export function plainTable(columns: PlainColumn[], rows: Child[][], kind: string
     h(
       "tr",
       {},
-      cells.map((cell, i) => h("td", { class: columns[i][1] ?? null }, cell)),
+      cells.map((cell, i) => h("td", { class: columns[i][1] ?? null, "data-label": columns[i][0] || null }, cell)),
     ),
   );
   const table = h(

@@ -1,7 +1,8 @@
 // The rows of a query as lines over time or steps, or as bars; which numbers are drawn can be chosen.
 import { cellText, chartable, plotNumber, toLines } from "../lib/cells";
 import { fill, h } from "../lib/dom";
-import { bars, Chart } from "./chart";
+import { bars } from "./bars";
+import { Chart } from "./chart";
 import { check } from "./controls";
 import { empty } from "./states";
 import type { Rows } from "../types/api";

@@ -1,41 +1,17 @@
 // Charts of what is measured over time: one query each, its numeric columns are the lines.
 import { chartable, toLines } from "../lib/cells";
 import { h } from "../lib/dom";
-import { withUnit } from "../lib/format";
-import { remember, remembered } from "../lib/state";
+import { chooseRange } from "../lib/state";
 import { followQueries } from "../lib/stream";
-import { BYTE_STEPS, Chart } from "./chart";
+import { Chart } from "./chart";
 import type { Place } from "./states";
 import type { Rows } from "../types/api";
 import type { FollowQueries, Hear } from "../types/page";
 import type { SeriesSpec } from "../types/tables";
 
 const SECONDS = 1; // as often there are new rows
-const RANGES = [
-  ["1", "1 minute"],
-  ["5", "5 minutes"],
-  ["15", "15 minutes"],
-  ["60", "1 hour"],
-  ["180", "3 hours"],
-];
-
-export function rangePicker(params: URLSearchParams, changed: Hear<string>) {
-  const chosen = params.get("minutes") ?? remembered("minutes", "5");
-  const select = h(
-    "select",
-    { "aria-label": "Time range" },
-    RANGES.map(([value, name]) => h("option", { value }, name)),
-  );
-  select.value = RANGES.some(([value]) => value === chosen) ? chosen : "5";
-  select.addEventListener("change", () => {
-    remember("minutes", select.value);
-    changed(select.value);
-  });
-  return { node: h("label", {}, "Last ", select), minutes: () => Number(select.value) };
-}
-
 /**
- * `sql` has {since} where the time range goes ("timestamp > …"). Its first column is `timestamp`; a text
+ * `sql` has {since} where the condition on the time goes. Its first column is `timestamp`; a text
  * column splits the rows into lines. With no target each number is split by process.
  */
 export class Series {
@@ -49,21 +25,20 @@ export class Series {
   constructor({ title, sql, unit = "", min = 0, max, stacked, names = {}, height = 170 }: SeriesSpec) {
     this.sql = sql;
     this.names = names;
-    const steps = unit.startsWith("bytes") ? BYTE_STEPS : undefined;
     this.chart = new Chart({
       title,
       height,
       min,
       max,
       stacked,
-      steps,
-      format: (value) => withUnit(value, unit),
+      unit,
+      brushed: chooseRange,
     });
     this.node = h("section", { class: "card", hidden: true }, this.chart.node);
   }
 
-  sqlOf(minutes: number) {
-    return this.sql.replaceAll("{since}", `timestamp > now() - interval '${Number(minutes)} minutes'`);
+  sqlOf(when: string) {
+    return this.sql.replaceAll("{since}", when);
   }
 
   // The same rows again are drawn once.
@@ -111,28 +86,25 @@ export class SeriesBoard {
     signal.addEventListener("abort", () => this.series.forEach((one) => one.destroy()));
   }
 
-  // `minutes()` is asked when it begins; `shown` hears whether there is anything to see.
+  // `when` is a condition (lib/range.ts); `shown` hears whether there is anything to see.
   follow({
     target,
-    minutes,
+    when,
     shown,
     place,
   }: {
     target: number | null;
-    minutes: () => number;
+    when: string;
     shown?: Hear<boolean>;
     place: Place;
   }) {
     if (this.series.length === 0) return;
-    const queries = () => Object.fromEntries(this.series.map((one, i) => [i, one.sqlOf(minutes())]));
+    const queries = () => Object.fromEntries(this.series.map((one, i) => [i, one.sqlOf(when)]));
     const heard: FollowQueries["heard"] = (results) => {
       this.series.forEach((one, i) => one.set(results[i]));
       shown?.(this.series.some(({ node }) => !node.hidden));
     };
     const failed: FollowQueries["failed"] = (error) => place.fail(error);
-    this.again = followQueries(queries, { target, seconds: SECONDS, signal: this.signal, heard, failed });
+    followQueries(queries, { target, seconds: SECONDS, signal: this.signal, heard, failed });
   }
-
-  // With another time range.
-  again() {}
 }

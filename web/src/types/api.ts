@@ -1,13 +1,67 @@
-// What comes over the HTTP API; most of it is made from its contract (src/daemon/openapi.json).
-import type { Column, GetContract, PostContract } from "./contract";
+// What comes over the HTTP API (src/wire/contract.h).
 
-export type { Column, Finding, PostEvalAnswer as EvalAnswer, Setting, Target } from "./contract";
+import type { FlameClass } from "../lib/flame_palette";
+import type { PostEvalAnswer as EvalAnswer } from "./contract";
+
+export type { PostEvalAnswer as EvalAnswer } from "./contract";
 
 export type Cell = string | number | bigint | boolean | object | null;
+
+export interface Column {
+  name: string;
+  type: string;
+}
 
 export interface Rows {
   columns: Column[];
   rows: Cell[][];
+}
+
+export interface Target {
+  pid: number;
+  state: string; // silent, live, closing, ended
+  command: string;
+  job?: { name: string; role?: string | null; rank?: number | null; world_size?: number | null } | null;
+  python?: string;
+  how?: string;
+  version?: string;
+}
+
+export interface Setting {
+  name: string;
+  value: string;
+  default: string;
+  description: string;
+  type: "seconds" | "bytes" | "count" | "share" | "flag" | "choice" | "words" | "path" | "text";
+  minimum?: number;
+  maximum?: number;
+  choices?: string[];
+}
+
+export type Right = "none" | "read" | "profile" | "eval" | "own";
+
+// A Python process, probed or not.
+export interface Found {
+  pid: number;
+  command: string;
+  job: string | null;
+  role: string;
+  rank: number | null;
+  probed: boolean;
+  state: string;
+  cpu_percent: number;
+  rss: number;
+  doing: string | null;
+}
+
+export interface Finding {
+  class: string;
+  severity: "error" | "warning";
+  ranks: number[];
+  pids: number[];
+  job: string | null;
+  evidence: string;
+  next: string;
 }
 
 export interface Sampling {
@@ -18,6 +72,7 @@ export interface Sampling {
 
 // Lists of one length each: the i-th of all of them is the i-th sample.
 export interface ProfileSamples {
+  start_ns?: number[];
   weight: number[];
   thread: number[];
   stack: number[];
@@ -34,7 +89,7 @@ export interface ProfileFrame {
 }
 
 export interface Profile extends Sampling {
-  threads: { tid: number; name: string }[];
+  threads: { pid?: number; tid: number; name: string; process?: string }[];
   frames: ProfileFrame[];
   stacks: number[][]; // outermost first
   samples: ProfileSamples;
@@ -44,6 +99,7 @@ export interface FoldedStack {
   tid: number;
   thread_name: string;
   stack: string[];
+  classes?: FlameClass[]; // whose code each of its frames is
   on_cpu: boolean;
   has_gil: boolean;
   weight: number;
@@ -55,19 +111,23 @@ export interface Printed {
 }
 
 export interface GetAnswers {
-  config: GetContract["config"];
-  diagnose: GetContract["diagnose"];
+  config: { settings: Setting[] };
+  diagnose: { findings: Finding[]; rules: number };
   samples: Sampling & { running: boolean; folded: FoldedStack[] };
-  source: GetContract["source"];
-  status: { version: string; pid: number; uptime_s: number; targets: number; rss_bytes: number };
-  targets: GetContract["targets"];
+  source: { first_line: number; lines: string[] };
+  processes: { processes: Found[] };
+  status: { right: Right; version: string; pid: number; uptime_s: number; targets: number; rss_bytes: number };
+  targets: { targets: Target[] };
 }
 
 export interface PostAnswers {
-  config: PostContract["config"];
-  eval: PostContract["eval"];
+  config: { settings: Setting[] };
+  eject: object;
+  eval: EvalAnswer;
+  inject: { pid: number; version: string; already?: boolean; held_us?: number };
   interrupt: object;
   profile: Profile;
+  torch_profile: { profile: number; steps: number; ops: number; gpu: number; problem: string };
 }
 
 export interface ErrorBody {

@@ -118,6 +118,10 @@ export interface Setting {
   value: string;
   default: string;
   description: string;
+  type?: string;
+  minimum?: number;
+  maximum?: number;
+  choices?: string[];
 }
 
 export interface GetConfigAnswer {
@@ -126,6 +130,23 @@ export interface GetConfigAnswer {
 
 export interface PostConfigAnswer {
   settings: Setting[];
+}
+
+export interface GetProcessesAnswerProcesses {
+  pid: number;
+  command?: string;
+  job?: string;
+  role?: string;
+  rank?: number;
+  probed: boolean;
+  state?: string;
+  cpu_percent?: number;
+  rss?: number;
+  doing?: string;
+}
+
+export interface GetProcessesAnswer {
+  processes: GetProcessesAnswerProcesses[];
 }
 
 export interface PostInjectAnswer {
@@ -145,6 +166,7 @@ export interface GetContract {
   backtrace: GetBacktraceAnswer;
   source: GetSourceAnswer;
   config: GetConfigAnswer;
+  processes: GetProcessesAnswer;
 }
 
 export interface PostContract {

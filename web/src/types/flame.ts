@@ -1,4 +1,5 @@
 // Stacks and flame graphs.
+import type { FlameClass } from "../lib/flame_palette";
 import type { FoldedStack, Profile } from "./api";
 import type { Changes, Child } from "./page";
 
@@ -39,21 +40,27 @@ export interface StacksView {
   signal: AbortSignal;
   open: Map<string, Child>;
   frozen: boolean;
+  ask: (file: string, line: number) => void; // for a log point
 }
 
 export interface FlameFrame {
   label: string;
   file: string;
-  kind: string; // python, native or group
+  kind: FlameClass;
 }
 
 export interface FlameStack {
+  rank: string; // or the process; "" where there is one only
   thread: string;
   frames: FlameFrame[]; // the outermost first
   running: boolean;
   gil: boolean;
   weight: number;
+  start: number; // the order of samples
 }
+
+// Of neighbours: by their names, the heaviest first, or as they came.
+export type FlameOrder = "name" | "heavy" | "time";
 
 export interface IntervalRow {
   tid: number;
@@ -64,25 +71,13 @@ export interface IntervalRow {
   weight: number; // samples
 }
 
-// What a graph is made of.
-export type Recorded = Profile | FoldedStack[];
-
-// Of the page: a recording, or what is sampled all the time.
-export interface FlameState {
-  profile: Profile | null;
-  folded: FoldedStack[] | null;
-  before: FoldedStack[] | null; // of the interval before the one that is shown
-  baseline: Recorded | null;
-  startedHere: boolean;
-  mayStart: boolean; // somebody has switched it on here
-}
+// What a graph is made of: of one process, or of several ranks.
+export type Recorded = { rank: string; profile?: Profile; folded?: FoldedStack[] }[];
 
 export interface FlameActions {
   record: () => void;
   changed: (changes: Changes) => void;
   follow: (on: boolean) => void;
-  search: (word: string) => string;
-  resetZoom: () => void;
   keepBaseline: () => void;
   interval: () => void; // another one is meant
   save: () => void;
@@ -92,6 +87,7 @@ export interface FlameNode extends FlameFrame {
   ticks: number;
   idle: number;
   self: number;
+  turn: number; // in time, of the first of its samples
   children: Map<string, FlameNode>;
 }
 

@@ -51,6 +51,8 @@ export interface Route {
   icon: string;
   load: () => Promise<PageModule>;
   needsTarget?: boolean;
+  needsProbe?: boolean;
+  seconds?: number; // pages about a time: how much of it they show at first
 }
 
 // A pid, or null for all targets; never null where the route needs one.
@@ -58,9 +60,21 @@ export interface PageContext<T = number | null> {
   root: HTMLElement;
   params: URLSearchParams;
   target: T;
+  job: string | null; // only its processes, where no target is chosen
+  range: Range;
   signal: AbortSignal;
   live(task: () => Promise<unknown>, every: number, place?: Place): () => void;
 }
+
+// The last seconds up to now, or from one moment to another, in ms since the epoch.
+export type Range = { seconds: number } | { from: number; to: number };
+
+export interface Scope {
+  target: number | null;
+  job: string | null;
+}
+
+export type Choosing = (scope: Scope) => void;
 
 export interface Query {
   target?: number | null;

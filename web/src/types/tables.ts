@@ -4,6 +4,7 @@ import type { Column } from "./api";
 export interface Line {
   label: string;
   values: (number | null)[];
+  dashed?: boolean; // of another run or another time
 }
 
 export interface Lines {
@@ -31,14 +32,15 @@ export interface BarChart {
 
 export interface ChartOptions {
   title?: string;
-  format?: (value: number | null) => string;
+  unit?: string; // as columns are declared with: s, ms, bytes, %
   height?: number;
   stacked?: boolean;
   time?: boolean;
   min?: number;
   max?: number;
+  band?: boolean; // between the first and the third line
   about?: (i: number) => string; // the point under the cursor, instead of its x
-  steps?: number[]; // distances that marks of the y axis may have
+  brushed?: (from: number, to: number) => void; // instead of a zoom
 }
 
 export interface SeriesSpec extends Pick<ChartOptions, "title" | "min" | "max" | "stacked" | "height"> {

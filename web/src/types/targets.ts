@@ -69,6 +69,23 @@ export interface Facts extends Target {
   upSeconds: number | null;
 }
 
+// Of RATES_SQL: steps a second in the two seconds from `bin` on, in s since the epoch.
+export interface RateRow {
+  pid: number;
+  bin: number;
+  traced: boolean;
+  rate: number;
+}
+
+export interface Job {
+  key: string;
+  name: string | null; // null: a process that is no rank
+  members: Facts[];
+  live: Facts[];
+  first: Facts;
+  size: number | null; // ranks it has, here and elsewhere
+}
+
 // Ranks of two jobs are never put together.
 export interface OfJob {
   job: string | null;

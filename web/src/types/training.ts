@@ -42,30 +42,64 @@ export interface ValueRow {
   value: number;
 }
 
-export interface EventRow {
+// Whose it is: the rank as text, "" for a process that is none.
+interface Owned {
+  rank: string;
   pid: number;
-  name: string | null;
   timestamp_ns: number | bigint;
+}
+
+export interface EventRow extends Owned {
+  name: string | null;
   ms: number | null;
   tid: number | null;
   detail: Cell;
 }
 
+export interface PhaseRow extends Owned, Record<StepPart, number | null> {
+  step: number | null;
+  ms: number | null;
+  phase: string | null;
+}
+
+export interface CounterRow extends Owned {
+  value: number | bigint | null;
+}
+
 export interface TimelineEvent {
-  lane: string;
   name: string;
+  kind: string; // of which colour it is
   start: number; // in ms since the epoch
   ms: number; // 0 for a moment
-  detail: Cell;
+  detail: string;
+  row: number; // within its track
+  thread?: string;
 }
 
 // In ms since the epoch.
 export type Span = readonly [from: number, to: number];
 
-export interface Lane {
+// Events by their start, or points of a counter.
+export interface Track {
   name: string;
+  kind: string;
   rows: number;
-  events: { event: TimelineEvent; row: number }[];
+  events: TimelineEvent[];
+  points: [at: number, value: number][];
+  unit: string;
+}
+
+export interface Group {
+  name: string;
+  tracks: Track[];
+}
+
+export interface Sum {
+  track: string;
+  name: string;
+  count: number;
+  ms: number;
+  longest: number;
 }
 
 export interface Area {
