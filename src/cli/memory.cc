@@ -1,5 +1,5 @@
 // probing memory: what the processes of a job take, now and since they are watched; what leaks; what is on
-// the heap of one, read from outside.
+// the heap of one, read from outside, or in the GPU allocator of torch.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/gpu_memory.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
 #include "heap/heap.h"
@@ -207,12 +208,33 @@ Result<int> ShowHeap(const Invocation& invocation) {
   return 0;
 }
 
-Result<int> Run(const Invocation& invocation) {
-  if (invocation.Has("--heap")) return ShowHeap(invocation);
-  for (const char* option : {"--core", "--top"}) {
-    if (invocation.Has(option))
-      return Error{Code::kUsage, std::string(option) + " is of --heap", "give both"};
+// Options that belong to some of the questions only.
+Result<void> CheckOptions(const Invocation& invocation) {
+  const bool heap = invocation.Has("--heap"), gpu = invocation.Has("--gpu"),
+             leaks = invocation.Has("--leaks");
+  if (heap + gpu + leaks > 1) return Error{Code::kUsage, "one of --heap, --gpu and --leaks at a time", ""};
+  const struct {
+    const char* option;
+    bool fits;
+    const char* of;
+  } kOptions[] = {{"--core", heap, "--heap"},
+                  {"--output", gpu, "--gpu"},
+                  {"--top", heap || gpu, "--heap and --gpu"},
+                  {"--duration", leaks || gpu, "--leaks and --gpu"}};
+  for (const auto& [option, fits, of] : kOptions) {
+    if (invocation.Has(option) && !fits)
+      return Error{Code::kUsage, std::string(option) + " is of " + of, "give both"};
   }
+  if (!invocation.directory.empty() && !gpu)
+    return Error{Code::kUsage, "memory needs a process; a file can be a snapshot of a GPU's memory",
+                 "probing -t snapshot.pickle memory --gpu"};
+  return {};
+}
+
+Result<int> Run(const Invocation& invocation) {
+  RETURN_IF_ERROR(CheckOptions(invocation));
+  if (invocation.Has("--heap")) return ShowHeap(invocation);
+  if (invocation.Has("--gpu")) return ShowGpuMemory(invocation);
   const std::string format = invocation.Has("--json") ? "json" : "table";
   if (!invocation.Has("--leaks")) {
     ASSIGN_OR_RETURN(const std::string answer,
@@ -231,15 +253,20 @@ Result<int> Run(const Invocation& invocation) {
 Command MemoryCommand() {
   return {
       .name = "memory",
-      .summary = "Show the memory of a target's processes, its growth, and leaks",
+      .summary = "Show the memory of a target's processes, its growth, leaks, its heap and its GPUs' memory",
       .example = "probing -t 1234 memory --leaks",
       .target = TargetUse::kOptional,
+      .target_may_be_directory = true,
       .all_is_fine = true,
       .options = {{"--heap", "", "objects by class, and what holds most: from outside, without a probe"},
-                  {"--top", "N", "of --heap: how many classes and holders (10)"},
+                  {"--gpu", "",
+                   "what torch's GPU allocator has, and who allocated it; also of a snapshot file"},
+                  {"--top", "N", "of --heap and --gpu: how many classes and holders (10)"},
                   {"--core", "FILE", "of --heap: a core file; its program, or a folder of files, may follow"},
                   {"--leaks", "", "what there is more and more of, and who holds it"},
-                  {"-d,--duration", "SECONDS", "how long to look for leaks (4)"},
+                  {"-d,--duration", "SECONDS",
+                   "how long to look for leaks (4), or to record who allocates (3)"},
+                  {"-o,--output", "FILE", "of --gpu: write the snapshot, for pytorch.org/memory_viz"},
                   {"--json", "", "print JSON"}},
       .instead_of_target = "--core",
       .run = Run};

@@ -1,20 +1,16 @@
 // probing profile: torch's own profiler in a running job, and what it or a trace says.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <future>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/scoped_fd.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/output.h"
 #include "cli/profile_report.h"
+#include "cli/recorded_file.h"
 #include "cli/recording.h"
 #include "wire/contract.h"
 
@@ -50,25 +46,6 @@ Result<Json> Record(Json request, pid_t pid) {
   return PostToDaemon(std::string(wire::kTorchProfileRoute), request, Patience::kEndless);
 }
 
-// probingd holds the file open; it is on this machine.
-Result<void> CopyTrace(const std::string& from, const std::string& to) {
-  const ScopedFd source(open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!source.valid()) return ErrnoError("read the trace");
-  const ScopedFd file(open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) return ErrnoError("write " + to);
-  std::vector<char> piece(1 << 20);
-  off_t at = 0;
-  while (true) {
-    const ssize_t got = pread(source.get(), piece.data(), piece.size(), at);
-    if (got < 0) return ErrnoError("read the trace");
-    if (got == 0) break;
-    RETURN_IF_ERROR(WriteAll(file.get(), std::string_view(piece.data(), static_cast<std::size_t>(got))));
-    at += got;
-  }
-  PrintAside(to + "\n");
-  return {};
-}
-
 // trace.json becomes trace-PID.json when there are several.
 std::string NameFor(const std::string& path, pid_t pid) {
   const std::size_t dot = path.rfind(".json");
@@ -100,7 +77,7 @@ bool Warn(const Json& recorded, const Json& request) {
 Result<bool> RecordOne(const Invocation& invocation, const Json& request) {
   ASSIGN_OR_RETURN(const Json recorded, Record(request, *invocation.target));
   if (invocation.Has("--output"))
-    RETURN_IF_ERROR(CopyTrace(recorded.value("trace", ""), invocation.Get("--output")));
+    RETURN_IF_ERROR(CopyRecordedFile(recorded.value("trace", ""), invocation.Get("--output")));
   return Warn(recorded, request);
 }
 
@@ -139,7 +116,7 @@ Result<int> RunJob(const Invocation& invocation, Json request) {
     is_partial = Warn(*recorded, request) || is_partial;
     if (invocation.Has("--output"))
       RETURN_IF_ERROR(
-          CopyTrace(recorded->value("trace", ""), NameFor(invocation.Get("--output"), ranks[i].pid)));
+          CopyRecordedFile(recorded->value("trace", ""), NameFor(invocation.Get("--output"), ranks[i].pid)));
     all.push_back(*recorded);
     ASSIGN_OR_RETURN(const Json report, ProfileReport({.target = ranks[i].pid}));
     if (invocation.Has("--json")) {

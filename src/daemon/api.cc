@@ -175,6 +175,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddSourceRoute(router, daemon);
   AddStackRoutes(router, daemon);
   AddProfileRoute(router, daemon);
+  AddGpuMemoryRoute(router, daemon);
   AddServerRoutes(router, daemon);
   AddLiveRoutes(router, daemon);
   AddMetrics(router, daemon);

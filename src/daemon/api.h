@@ -35,13 +35,14 @@ struct Daemon {
   std::function<void()> shutdown;
 };
 
-void AddRoutes(server::Router& router, Daemon& daemon);         // api.cc, and all of these:
-void AddEvalRoutes(server::Router& router, Daemon& daemon);     // api_eval.cc: eval, debugger, eject
-void AddConfigRoutes(server::Router& router, Daemon& daemon);   // api_config.cc
-void AddInjectRoute(server::Router& router, Daemon& daemon);    // api_inject.cc
-void AddSourceRoute(server::Router& router, Daemon& daemon);    // api_source.cc
-void AddStackRoutes(server::Router& router, Daemon& daemon);    // api_stacks.cc: backtrace, flamegraph
-void AddProfileRoute(server::Router& router, Daemon& daemon);   // api_profile.cc: torch_profile
+void AddRoutes(server::Router& router, Daemon& daemon);          // api.cc, and all of these:
+void AddEvalRoutes(server::Router& router, Daemon& daemon);      // api_eval.cc: eval, debugger, eject
+void AddConfigRoutes(server::Router& router, Daemon& daemon);    // api_config.cc
+void AddInjectRoute(server::Router& router, Daemon& daemon);     // api_inject.cc
+void AddSourceRoute(server::Router& router, Daemon& daemon);     // api_source.cc
+void AddStackRoutes(server::Router& router, Daemon& daemon);     // api_stacks.cc: backtrace, flamegraph
+void AddProfileRoute(server::Router& router, Daemon& daemon);    // api_profile.cc: torch_profile
+void AddGpuMemoryRoute(server::Router& router, Daemon& daemon);  // api_gpu_memory.cc: gpu_memory
 void AddServerRoutes(server::Router& router, Daemon& daemon);   // api_server.cc: listen, token, tables, ready
 void AddLiveRoutes(server::Router& router, Daemon& daemon);     // api_live.cc: events, repl
 void AddMetrics(server::Router& router, Daemon& daemon);        // metrics.cc

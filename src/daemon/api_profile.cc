@@ -1,14 +1,11 @@
 // torch's profiler in a target: switched on by the probe, its trace read here.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "base/text.h"
-#include "daemon/api_probe.h"
 #include "daemon/audit.h"
+#include "daemon/probe_file.h"
+#include "daemon/shared_rings.h"
 #include "trace/reader.h"
 #include "trace/rows.h"
 #include "trace/timeline.h"
@@ -28,7 +25,7 @@ constexpr auto kSlack = 60s;  // torch puts its trace together and writes it
 
 // What the probe is asked, or a usage error.
 Result<wire::Message> RequestFor(const Json& body, const wire::Settings& settings) {
-  wire::Message message = wire::Message::Request(0, "eval").Set("code", "").Set("op", "profile");
+  wire::Message message = wire::Message::Request(0, "eval");
   message.Set("at", "step");  // so that probing.eval.step_hold comes along
   const Json steps = body.value("steps", Json()), seconds = body.value("seconds", Json());
   if (steps.is_null() == seconds.is_null())
@@ -57,20 +54,6 @@ Result<wire::Message> RequestFor(const Json& body, const wire::Settings& setting
   const double longest = 2 * patience.get<double>() + (seconds.is_number() ? seconds.get<double>() : 0);
   message.Set("timeout_ms", static_cast<std::int64_t>(longest * 1000) + 1000 * kSlack.count());
   return message;
-}
-
-// Why nothing was recorded, as the probe says it.
-Error FailureOf(const wire::Message& answer) {
-  const std::string outcome(answer.Get("outcome"));
-  std::string_view text = Trim(answer.Get("traceback"), "\n ");
-  if (answer.Get("exception") != "Refused" && answer.Get("exception") != "NoStep")
-    text = text.substr(text.rfind('\n') + 1);  // the last line of a traceback
-  if (outcome == "busy")
-    return {Code::kFailed, "the target is busy with another evaluation", std::string(answer.Get("note"))};
-  if (text.empty() || outcome == "timeout")
-    return {outcome == "timeout" ? Code::kTimeout : Code::kFailed, "no profile: the probe says " + outcome,
-            std::string(answer.Get("note"))};
-  return {Code::kFailed, "no profile: " + std::string(text), ""};
 }
 
 struct Recorded {
@@ -103,8 +86,8 @@ Result<Recorded> ReadRecorded(trace::ByteSource& source, const Json& about, std:
 // Numbers that came from the target: whole ones, in a list that is no longer than it may be.
 bool IsSound(const Json& about) {
   const Json times = about.value("times", Json());
-  if (!about.value("profile", Json()).is_number_integer() || !about.value("fd", Json()).is_number_integer() ||
-      !times.is_array() || times.empty() || times.size() > kMostSteps + 1000)
+  if (!about.value("profile", Json()).is_number_integer() || !times.is_array() || times.empty() ||
+      times.size() > kMostSteps + 1000)
     return false;
   for (const Json& time : times) {
     if (!time.is_number_integer()) return false;
@@ -118,40 +101,23 @@ Answer PostProfile(Daemon& daemon, const server::Request& request) {
   Result<wire::Message> question = RequestFor(request.body, daemon.settings);
   if (!question.ok()) co_return question.error();
   Audit("torch_profile", {{"by", request.peer}, {"target", *pid}});
-  const auto patience = std::chrono::milliseconds(question->GetNumber("timeout_ms")) + 3s;
-  const Result<wire::Message> answer = co_await AskProbe(daemon, *pid, std::move(*question), patience);
+  Result<ProbeFile> answer = co_await AskForFile(daemon, *pid, "profile", std::move(*question), "profile");
   if (!answer.ok()) co_return answer.error();
-  const Json about = Json::parse(answer->Get("value"), nullptr, /*allow_exceptions=*/false);
-  if (answer->Get("outcome") != "ok" || !about.is_object() || !IsSound(about)) co_return FailureOf(*answer);
-  const std::string path =
-      "/proc/" + std::to_string(*pid) + "/fd/" + std::to_string(about["fd"].get<std::int64_t>());
-  ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  Result<std::unique_ptr<trace::ByteSource>> source = trace::ByteSource::Open(path);
-  (void)co_await AskProbe(
-      daemon, *pid,
-      wire::Message::Request(0, "eval").Set("code", "").Set("op", "profile").Set("release", "1"));
+  const Json& about = answer->about;
+  if (!IsSound(about)) co_return Error{Code::kFailed, "no profile: what the probe says makes no sense", ""};
+  Result<std::unique_ptr<trace::ByteSource>> source = trace::ByteSource::Open(answer->Path());
   if (!source.ok()) co_return source.error();
   const auto most_events = static_cast<std::size_t>(daemon.settings.GetNumber("probing.trace.events"));
   Result<Recorded> recorded =
       co_await Aside(daemon, [&] { return ReadRecorded(**source, about, most_events); });
   if (!recorded.ok()) co_return recorded.error();
   const Json& times = about["times"];
-  const std::string trace = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
-  Json told{{"profile", about["profile"]},
-            {"steps", times.size() - 1},
-            {"from_ns", times.front()},
-            {"to_ns", times.back()},
-            {"ops", recorded->ops},
-            {"gpu", recorded->gpu},
-            {"bytes", recorded->bytes},
-            {"trace", trace},
-            {"ended_by", about.value("ended_by", "")},
-            {"problem", recorded->problem}};
-  // The writing side lives as long as what reads it.
-  const auto rings = std::make_shared<trace::Rings>(std::move(recorded->rings));
-  std::vector<std::shared_ptr<const ScopedFd>> fds;
-  for (const auto& fd : rings->fds) fds.emplace_back(rings, fd.get());
-  daemon.targets.AddProfile(*pid, std::move(fds), std::move(file));
+  Json told{
+      {"profile", about["profile"]}, {"steps", times.size() - 1}, {"from_ns", times.front()},
+      {"to_ns", times.back()},       {"ops", recorded->ops},      {"gpu", recorded->gpu},
+      {"bytes", recorded->bytes},    {"trace", answer->Path()},   {"ended_by", about.value("ended_by", "")},
+      {"problem", recorded->problem}};
+  daemon.targets.AddProfile(*pid, SharedRings(std::move(recorded->rings)), std::move(answer->file));
   co_return told;
 }
 

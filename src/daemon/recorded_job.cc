@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -10,10 +11,12 @@
 
 #include "base/data_tree.h"
 #include "base/file.h"
+#include "base/scoped_fd.h"
 #include "base/text.h"
 #include "table/flight_rows.h"
 #include "table/registry.h"
 #include "table/stored.h"
+#include "trace/memory_snapshot.h"
 #include "trace/reader.h"
 #include "trace/rows.h"
 #include "trace/timeline.h"
@@ -27,6 +30,8 @@ using table::FlightRecording;
 constexpr std::size_t kMostRanks = 4096;
 constexpr std::size_t kMostTraces = 256;
 constexpr off_t kMostFileBytes = off_t{256} << 20;
+constexpr off_t kMostSnapshotBytes = off_t{512} << 20;
+constexpr std::size_t kMostSnapshotValues = 16'000'000;
 constexpr std::int64_t kMostRank = 1 << 24;
 constexpr std::size_t kMostNamed = 8;  // ranks of a version
 
@@ -105,6 +110,14 @@ bool IsJson(std::string_view bytes) {
   return first != std::string_view::npos && bytes[first] == '{';
 }
 
+// Whether it begins as pickles of protocol 2 and later do, with which torch saves snapshots.
+bool IsPickle(const std::string& path) {
+  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  unsigned char first[2] = {};
+  return file.valid() && read(file.get(), first, sizeof first) == sizeof first && first[0] == 0x80 &&
+         first[1] >= 2 && first[1] <= 5;
+}
+
 }  // namespace
 
 bool RecordedJob::IsIn(const std::string& path) {
@@ -134,7 +147,9 @@ Result<void> RecordedJob::Load(std::size_t most_events) {
   struct stat info{};
   if (stat(path_.c_str(), &info) != 0) return ErrnoError("look at " + path_);
   if (!S_ISDIR(info.st_mode)) {
-    Result<void> added = AddTrace(path_, most_events);
+    const std::int64_t written_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
+    Result<void> added =
+        IsPickle(path_) ? AddMemorySnapshot(path_, written_ns, most_events) : AddTrace(path_, most_events);
     if (!added.ok())
       return Error{added.error().code, path_ + ": " + added.error().message, added.error().hint};
     return {};
@@ -179,14 +194,34 @@ Result<void> RecordedJob::AddTrace(const std::string& path, std::size_t most_eve
   ASSIGN_OR_RETURN(trace::Rings rings, trace::WriteRows(trace.events, 1));
   if (rings.lost > 0)
     problems_.push_back(path + ": " + std::to_string(rings.lost) + " rows are left out, there is no memory");
-  // Traces may say nothing of their rank, or several the same.
-  table::Target target{.pid = -1 - trace.events.rank.value_or(0), .rank = trace.events.rank, .host = name_};
+  AddTarget(trace.events.rank, trace.events.host, std::move(rings));
+  return {};
+}
+
+Result<void> RecordedJob::AddMemorySnapshot(const std::string& path, std::int64_t taken_ns,
+                                            std::size_t most_blocks) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return ErrnoError("look at it");
+  if (info.st_size > kMostSnapshotBytes)
+    return Error{Code::kFailed, "it is larger than 512 MB",
+                 "take snapshots with a smaller max_entries of _record_memory_history()"};
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const DataTree tree, ReadPickle(bytes, kMostSnapshotValues));
+  ASSIGN_OR_RETURN(const trace::MemorySnapshot snapshot, trace::ReadMemorySnapshot(tree, most_blocks));
+  if (snapshot.lost > 0)
+    problems_.push_back(path + ": " + std::to_string(snapshot.lost) + " blocks are left out");
+  ASSIGN_OR_RETURN(trace::Rings rings, trace::WriteRows(snapshot, taken_ns, 1));
+  AddTarget(std::nullopt, "", std::move(rings));
+  return {};
+}
+
+// Files may say nothing of their rank, or several the same.
+void RecordedJob::AddTarget(std::optional<std::int64_t> rank, const std::string& host, trace::Rings rings) {
+  table::Target target{.pid = -1 - rank.value_or(0), .rank = rank, .host = host.empty() ? name_ : host};
   while (std::ranges::find(targets_, target.pid, &table::Target::pid) != targets_.end()) --target.pid;
-  if (!trace.events.host.empty()) target.host = trace.events.host;
   target.ring_fds = std::move(rings.fds);
   targets_.push_back(std::move(target));
   std::ranges::move(rings.arenas, std::back_inserter(arenas_));
-  return {};
 }
 
 Result<void> RecordedJob::Add(std::int64_t rank, const std::string& path) {

@@ -1,5 +1,5 @@
-// A job that is known by files only: what torch's Flight Recorder wrote for each rank when it hung, or traces
-// of torch.profiler.
+// A job that is known by files only: what torch's Flight Recorder wrote for each rank when it hung, traces of
+// torch.profiler, or a snapshot of torch.cuda.memory.
 //
 // `probing -t DIRECTORY query` and `diagnose` read such files (`_dump_RANK`, `nccl_trace_rank_RANK`, with or
 // without .json or .pickle; `*.pt.trace.json`, with or without .gz) as if the ranks were targets: the same
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "base/result.h"
 #include "ring/arena.h"
 #include "table/rows.h"
+#include "trace/rows.h"
 
 namespace probing::daemon {
 
@@ -48,6 +50,8 @@ class RecordedJob {
   Result<void> LoadRecordings();
   Result<void> Add(std::int64_t rank, const std::string& path);
   Result<void> AddTrace(const std::string& path, std::size_t most_events);
+  Result<void> AddMemorySnapshot(const std::string& path, std::int64_t taken_ns, std::size_t most_blocks);
+  void AddTarget(std::optional<std::int64_t> rank, const std::string& host, trace::Rings rings);
   void AddMissing();
   void CompareVersions();
 

@@ -103,8 +103,9 @@ class Targets {
   // Another memory file with rows about this target, if it is still the one that was meant.
   void AddRing(pid_t pid, std::uint64_t start_ticks, ScopedFd fd);
 
-  // The same for the rows of a profile of a target; those of the oldest go when there are more than
-  // kMostProfiles. `trace` is the file that it was made of, of which the newest is kept.
+  // The same for the rows of a profile of a target, or of a snapshot of its GPUs' memory; those of the oldest
+  // go when there are more than kMostProfiles. `trace` is the file that it was made of, of which the newest
+  // is kept.
   void AddProfile(pid_t pid, std::vector<std::shared_ptr<const ScopedFd>> rings, ScopedFd trace);
 
   // The probe was asked to leave: the target is no longer ours to list.

@@ -38,8 +38,19 @@ std::string TableOfProbe(const std::string& sql) {
 bool IsOfTracing(std::string_view table) {
   return table == "python.torch_steps" || table == "python.torch_trace" || table == "profiling_data";
 }
+// What a command has to record first; "" for others.
+std::string_view CommandBefore(std::string_view table) {
+  if (table == "gpu.memory_blocks") return "memory --gpu";
+  for (const std::string_view of_profile :
+       {"python.torch_ops", "python.op_costs", "python.critical_path", "gpu.kernels", "gpu.kernel_costs",
+        "gpu.launches", "gpu.utilization"}) {
+    if (table == of_profile) return "profile --steps 3";
+  }
+  return "";
+}
 bool IsOfTorch(std::string_view table) {
-  return IsOfTracing(table) || table.starts_with("python.collective") || table == "python.process_groups" ||
+  return IsOfTracing(table) || !CommandBefore(table).empty() || table == "python.compiles" ||
+         table.starts_with("python.collective") || table == "python.process_groups" ||
          table == "python.modules" || table == "python.tensors" || table == "python.flight_recorder";
 }
 
@@ -102,11 +113,14 @@ asio::awaitable<std::string> Unseen::WhyNoTorch(std::string table, std::vector<p
         "steps that it "
         "begins with probing.step(n), as rows of python.spans called step";
   }
+  const std::string name = pids.size() == 1 ? std::to_string(pids[0]) : "job";
+  if (const std::string_view command = CommandBefore(table); !command.empty())
+    co_return table + " has what `probing -t " + name + " " + std::string(command) +
+        "` records, and there is nothing of it";
   if (!IsOfTracing(table)) co_return "";
   for (const pid_t pid : pids) {
     if (co_await targets_.SettingOf(pid, std::string(kTracing), kAskForTracing) != "off") co_return "";
   }
-  const std::string name = pids.size() == 1 ? std::to_string(pids[0]) : "job";
   co_return "torch is not traced in " + List(pids) + ": `probing -t " + name + " config " +
       std::string(kTracing) + "=on` begins with that";
 }

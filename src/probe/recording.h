@@ -17,8 +17,11 @@ inline pyapi::Recorder::Limits LimitsOf(const wire::Settings& settings) {
 inline std::string HooksOf(const wire::Settings& settings) {
   std::string hooks(settings.Get("probing.python.hooks"));
   const std::string torch(settings.Get("probing.torch.profiling"));
-  if (torch == "off") return hooks;
-  return hooks + ";" + torch + ";" + std::string(settings.Get("probing.torch.max_overhead"));
+  const std::string snapshots(settings.Get("probing.torch.oom_snapshots"));
+  const std::string nvtx(settings.Get("probing.torch.nvtx"));
+  if (torch == "off" && nvtx == "none" && snapshots.empty()) return hooks;
+  return hooks + ";" + torch + ";" + std::string(settings.Get("probing.torch.max_overhead")) + ";" + nvtx +
+         ";" + snapshots;
 }
 
 }  // namespace probing::probe

@@ -61,6 +61,10 @@ def find_operation(name):
         from .profile import talk_profile
 
         return talk_profile
+    if name == "gpu_memory":
+        from .gpu_memory import talk_gpu_memory
+
+        return talk_gpu_memory
     if name == "script":
         from .script import talk_script
 

@@ -15,6 +15,7 @@
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
 #include "pyapi/job_place.h"
+#include "pyapi/left_behind.h"
 #include "pyapi/memory_row.h"
 #include "pyapi/native.h"
 #include "pyapi/overhead.h"
@@ -148,8 +149,9 @@ bool AddEvents(const PythonApi& api, PyObject* dict) {
 bool AddNative(const PythonApi& api, PyObject* dict) {
   GuardExit(api);
   PyObject* cell = ExitCell(api);
-  return cell != nullptr && api.PyDict_SetItemString(dict, "exit_cell", cell) == 0 &&
-         AddNativeFunctions(api, dict) && AddEvents(api, dict) && AddTorchFunctions(api, dict);
+  return OfferLeftBehind(api, dict) && cell != nullptr &&
+         api.PyDict_SetItemString(dict, "exit_cell", cell) == 0 && AddNativeFunctions(api, dict) &&
+         AddEvents(api, dict) && AddTorchFunctions(api, dict);
 }
 
 // Loads one module. True while there are more; no exception is left.

@@ -6,6 +6,9 @@ import sys
 from .loggers import find_loggers, start_loggers, stop_loggers
 from .memory import counts_of_memory
 from .native import exit_cell, gc_event
+from .nvtx import configure_nvtx, find_nvtx
+from .oom import configure_oom, find_oom
+from .recompiles import note_recompiles
 from .torch import configure_torch, find_torch
 from .uncaught import (
     look_at_last_error,
@@ -39,7 +42,13 @@ running = set()
 
 def memory_counts():
     look_at_last_error()
-    return counts_of_memory() if "memory" in running else None
+    if "memory" not in running:
+        return None
+    try:
+        note_recompiles()
+    except Exception:
+        pass  # another torch than we know
+    return counts_of_memory()
 
 
 keep_away = exit_cell[0]  # what exit_guard.py has put there
@@ -64,6 +73,8 @@ def modules_changed():
             replace(word, sys.modules["threading"], "excepthook", before=record)  # 3.8+
     if "loggers" in running:
         again = find_loggers()
+    again = find_oom() or again
+    find_nvtx()
     return find_torch() or again
 
 
@@ -73,8 +84,8 @@ def remove():
 
 
 def configure(text):
-    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%" for torch as well."""
-    words, spec, max_overhead = (text + ";off;0%").split(";")[:3]
+    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%;NVTX;FOLDER" for torch as well."""
+    words, spec, max_overhead, nvtx, folder = (text if ";" in text else text + ";off;0%;none;").split(";", 4)
     wanted = set(words.split(",")) & set(PARTS)
     for word in sorted(running - wanted):
         running.discard(word)
@@ -82,5 +93,7 @@ def configure(text):
     for word in sorted(wanted - running):
         PARTS[word][0]()
         running.add(word)
+    configure_oom(folder)
+    configure_nvtx(nvtx)
     configure_torch(spec, max_overhead)
     return modules_changed()

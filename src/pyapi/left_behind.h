@@ -1,6 +1,7 @@
 // What stays in the interpreter when the probe goes, and the next probe takes up again: a dict in the
 // interpreter's own place for such things, which no code of the job looks into. In it are
 //   "exit"     the one function that atexit has of ours: Python gives back no place that a function had there
+//   "oom"      the one function that torch calls when a GPU has no memory left (oom.py)
 //   "streams"  those of capture.py that a thread of the job may still be inside of, where any were needed
 #pragma once
 

@@ -25,7 +25,6 @@ PROFILE_POLL = 0.02  # an interrupt arrives between two of them
 FIRST_STEP = 3.0  # seconds to wait for the end of a step, when it is seconds that were asked for
 LAST_STEP = 2.0  # seconds after the time is over, in which a step may end
 MOST_PROFILE_REMOVAL = 0.5
-profiles = []  # [number of the last one, descriptor of its file or None]
 
 
 def resident_bytes():
@@ -282,68 +281,81 @@ class Recording(object):
         return list(self.state["times"])
 
     def save(self):
-        """Descriptor of a file without a name."""
         severity = quiet_kineto(None)
         try:
-            return self.save_somewhere()
+            return nameless_file("trace.json", self.result.save)
         finally:
             quiet_kineto(severity)
 
-    def save_somewhere(self):
-        for place in PROFILE_PLACES:
-            folder = "%s/probing-profile-%d-%d" % (place, posix.getpid(), time.time_ns())
-            path = folder + "/trace.json"
-            try:
-                posix.mkdir(folder, 0o700)
-            except OSError:
-                continue
-            try:
-                self.result.save(path)
-                fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-                if posix.fstat(fd).st_size:
-                    return fd
-                posix.close(fd)
-            except Exception:
-                continue
-            finally:
-                for end, what in ((posix.unlink, path), (posix.rmdir, folder)):
-                    try:
-                        end(what)
-                    except OSError:
-                        pass
-        raise Refused(
-            "torch could not write its trace: neither %s has room for it" % ", nor ".join(PROFILE_PLACES)
-        )
+
+def nameless_file(name, write):
+    """Descriptor of a file that write(path) has made; nothing has a name any more then."""
+    for place in PROFILE_PLACES:
+        folder = "%s/probing-profile-%d-%d" % (place, posix.getpid(), time.time_ns())
+        path = folder + "/" + name
+        try:
+            posix.mkdir(folder, 0o700)
+        except OSError:
+            continue
+        try:
+            write(path)
+            fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+            if posix.fstat(fd).st_size:
+                return fd
+            posix.close(fd)
+        except Exception:
+            continue
+        finally:
+            for end, what in ((posix.unlink, path), (posix.rmdir, folder)):
+                try:
+                    end(what)
+                except OSError:
+                    pass
+    raise Refused(
+        "torch's %s could not be written: neither %s has room for it"
+        % (name.partition(".")[0], ", nor ".join(PROFILE_PLACES))
+    )
 
 
-def release_profile():
-    if profiles and profiles[1] is not None:
-        posix.close(profiles[1])
-        profiles[1] = None
+kept_files = {}  # what was recorded → [number of the last one, descriptor of its file or None]
+
+
+def release_file(what):
+    if what in kept_files and kept_files[what][1] is not None:
+        posix.close(kept_files[what][1])
+        kept_files[what][1] = None
+
+
+def release_files():
+    for what in kept_files:
+        release_file(what)
+
+
+def keep_file(what, fd):
+    """The number of this one: 1, 2, …"""
+    if not kept_files:
+        leaving.append(release_files)
+    kept_files[what] = [kept_files.get(what, (0,))[0] + 1, fd]
+    return kept_files[what][0]
 
 
 def talk_profile(source, options):
     """One profile; the answer is JSON. probingd asks once more, with release=1, when it has the file."""
     if options.get("release") == "1":
-        release_profile()
-        return None
+        return release_file("profile")
     torch = loaded_torch()
     if torch is None:
         raise Refused("profile needs PyTorch, and this process has not imported torch")
     if hasattr(when_outside, "__code__"):
         raise Refused("profile needs a Python with a GIL: without one nothing orders what threads do")
-    release_profile()
+    release_file("profile")
     recording = Recording(torch, options)
     recording.check()
     undos.append(recording.undo)
     times = recording.record()
     fd = recording.save()
-    if not profiles:
-        profiles.extend([0, None])
-        leaving.append(release_profile)
-    profiles[:] = [profiles[0] + 1, fd]
     return '{"profile": %d, "fd": %d, "ended_by": "%s", "times": [%s]}' % (
-        profiles[0],
+        keep_file("profile", fd),
         fd,
         recording.ended_by,
         ", ".join(map(str, times)),

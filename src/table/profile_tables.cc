@@ -63,7 +63,34 @@ constexpr std::array kKernels{
     Column{"profile", kInt64, "", "number of the profile; the newest has the largest"},
 };
 
+constexpr std::array kMemoryBlocks{
+    Column{"timestamp", kTimestamp, "", "when the snapshot was taken"},
+    Column{"device", kInt64, "", "number of the device"},
+    Column{"stream", kInt64, "", "stream the memory belongs to"},
+    Column{"segment", kInt64, "", "address of the piece the allocator has got from the driver"},
+    Column{"segment_bytes", kInt64, "bytes", "how large that is"},
+    Column{"segment_type", kString, "", "large (allocations above 1 MB) or small"},
+    Column{"address", kInt64, "", "address of the block"},
+    Column{"bytes", kInt64, "bytes", "size of the block; of a failed allocation what was asked for"},
+    Column{"requested_bytes", kInt64, "bytes", "what the program asked for; the rest is lost to rounding"},
+    Column{"state", kString, "",
+           "allocated; pending_free (freed, another stream may still use it); free (kept for the next "
+           "allocation); failed (an allocation that ended in an out-of-memory error)"},
+    Column{"func", kString, "",
+           "function that allocated it: the innermost that is not torch's own; NULL: it is free, or was "
+           "allocated while torch recorded no history"},
+    Column{"file", kString, "", "source file of that function"},
+    Column{"lineno", kInt64, "", "line in it"},
+    Column{"stack", kString, "", "all functions, outermost first, separated by semicolons"},
+    Column{"age_s", kDouble, "s", "how long ago it was allocated, where torch's history goes back so far"},
+    Column{"snapshot", kInt64, "", "number of the snapshot; the newest has the largest"},
+};
+
 constexpr std::array kTables{
+    Table{"gpu.memory_blocks", Kind::kStored, Origin::kProbe,
+          "segments and blocks of torch's GPU allocator, and who allocated them (`probing memory --gpu`, or "
+          "a snapshot of torch.cuda.memory)",
+          kMemoryBlocks},
     Table{"python.torch_ops", Kind::kStored, Origin::kProbe,
           "operators of a profile (`probing profile`, or a trace of torch.profiler)", kTorchOps},
     Table{"gpu.kernels", Kind::kStored, Origin::kProbe, "kernels, copies and waits of a profile on the GPU",

@@ -219,6 +219,19 @@ constexpr std::array kCompiles{
     Column{"is_forward", kBool, "", "false: the backward pass"},
 };
 
+constexpr std::array kRecompiles{
+    Column{"timestamp", kTimestamp, "", "when the compilation began"},
+    Column{"func", kString, "", "function that was compiled"},
+    Column{"file", kString, "", "source file of the function"},
+    Column{"lineno", kInt64, "", "first line of the function"},
+    Column{"attempt", kInt64, "", "how often it had been compiled before"},
+    Column{"reason", kString, "", "the guard that failed, as in python.compiles"},
+    Column{"fail_reason", kString, "",
+           "why it failed, as in Dynamo recompile limit exceeded; NULL: it did not"},
+    Column{"seconds", kDouble, "s", "how long it took"},
+    Column{"compile_id", kString, "", "torch's number, as in python.compiles"},
+};
+
 constexpr std::array kGraphBreaks{
     Column{"kind", kString, "", "graph_break, or unimplemented: tracing gave up"},
     Column{"reason", kString, "", "what torch.compile could not trace"},
@@ -253,6 +266,10 @@ constexpr std::array kTables{
           "where NaN or infinity was seen first, with nan=on", kNonfinite},
     Table{"python.compiles", Kind::kLive, Origin::kProbe,
           "the last 64 compilations of torch.compile, and why: also from before the probe came", kCompiles},
+    Table{
+        "python.recompiles", Kind::kStored, Origin::kProbe,
+        "what torch.compile compiled again, or gave up, since the probe came and the 64 compilations before",
+        kRecompiles},
     Table{"python.graph_breaks", Kind::kLive, Origin::kProbe,
           "what torch.compile could not trace, and how often", kGraphBreaks},
 };

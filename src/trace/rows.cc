@@ -134,7 +134,41 @@ Result<void> WriteGpu(const Events& events, Writer& writer) {
   return {};
 }
 
+Result<void> WriteBlocks(const MemorySnapshot& snapshot, std::int64_t taken_ns, Writer& writer) {
+  RETURN_IF_ERROR(writer.Begin("gpu.memory_blocks", snapshot.blocks.size()));
+  for (const MemoryBlock& block : snapshot.blocks) {
+    const bool has_age = block.allocated_ns != kNoNumber && block.allocated_ns <= taken_ns;
+    const std::array row{
+        Cell::Timestamp(taken_ns),
+        Cell::Int(block.device),
+        Number(block.stream),
+        Number(block.segment),
+        Number(block.segment_bytes),
+        writer.Text(block.segment_type),
+        Number(block.address),
+        Cell::Int(block.bytes),
+        Number(block.requested),
+        Cell::String(NameOf(block.state)),
+        writer.Text(block.function),
+        writer.Text(block.file),
+        Number(block.line),
+        writer.Text(block.stack),
+        has_age ? Cell::Double(static_cast<double>(taken_ns - block.allocated_ns) / 1e9) : Cell::Null(),
+        writer.profile(),
+    };
+    RETURN_IF_ERROR(
+        writer.Write(row, writer.Bytes({block.segment_type, block.function, block.file, block.stack})));
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<Rings> WriteRows(const MemorySnapshot& snapshot, std::int64_t taken_ns, std::int64_t number) {
+  Writer writer(snapshot.texts, number);
+  RETURN_IF_ERROR(WriteBlocks(snapshot, taken_ns, writer));
+  return writer.Take();
+}
 
 Result<Rings> WriteRows(const Events& events, std::int64_t profile) {
   Writer writer(events.texts, profile);

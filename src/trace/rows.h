@@ -1,4 +1,5 @@
-// The events of a trace as rows of python.torch_ops and gpu.kernels.
+// The events of a trace as rows of python.torch_ops and gpu.kernels; the blocks of a snapshot as those of
+// gpu.memory_blocks.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "base/scoped_fd.h"
 #include "ring/arena.h"
 #include "trace/events.h"
+#include "trace/memory_snapshot.h"
 
 namespace probing::trace {
 
@@ -21,5 +23,8 @@ struct Rings {
 
 // REQUIRES: Arrange() has been called. `profile` is the number of the profile in the rows.
 Result<Rings> WriteRows(const Events& events, std::int64_t profile);
+
+// `taken_ns` is when the snapshot was taken, and `number` its number in the rows.
+Result<Rings> WriteRows(const MemorySnapshot& snapshot, std::int64_t taken_ns, std::int64_t number);
 
 }  // namespace probing::trace

@@ -29,6 +29,10 @@
 //                                          {profile, steps, from_ns, to_ns, ops, gpu, bytes, trace, ended_by,
 //                                          problem}: torch's profiler was on; trace is where the file can be
 //                                          read on that machine until the next one
+//   POST gpu_memory {target, seconds?}     {snapshot, seconds, own, taken_ns, held_ms, blocks, bytes, file,
+//                                          problem}: what torch's GPU allocator has, recorded for so long
+//                                          before; own: the job itself records that history; file is where
+//                                          the snapshot can be read on that machine until the next one
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
 //                                          thread_name, stack, classes, on_cpu, has_gil, weight}],
 //                                          bursts: [{reason, running, period_ns, samples_taken, lost,
@@ -85,6 +89,7 @@ inline constexpr std::string_view kInjectRoute = "/api/v1/inject";
 inline constexpr std::string_view kEjectRoute = "/api/v1/eject";
 inline constexpr std::string_view kProfileRoute = "/api/v1/profile";
 inline constexpr std::string_view kTorchProfileRoute = "/api/v1/torch_profile";
+inline constexpr std::string_view kGpuMemoryRoute = "/api/v1/gpu_memory";
 inline constexpr std::string_view kSamplesRoute = "/api/v1/samples";
 inline constexpr std::string_view kQueryRoute = "/api/v1/query";
 inline constexpr std::string_view kBacktraceRoute = "/api/v1/backtrace";

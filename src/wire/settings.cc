@@ -50,6 +50,12 @@ constexpr std::array kSettings{
         "what is noted of PyTorch: off, or on with rate=, backward=, collectives=, nan=, modules=, exprs="},
     Setting{"probing.torch.max_overhead", kProbe, kShare, "3%", 0.01, 100, "",
             "the share of the time that tracing PyTorch may take before fewer steps are traced"},
+    Setting{"probing.torch.nvtx", kProbe, kWords, "none", 0, 0, "spans|modules",
+            "spans: the job's NVTX ranges and record_function are rows of python.spans; modules: modules are "
+            "NVTX ranges, for the job's own profiler"},
+    Setting{"probing.torch.oom_snapshots", kProbe, kPath, "", 0, 0, "",
+            "folder for a snapshot of the GPU's memory when there is none left; torch's memory history is on "
+            "meanwhile"},
     Setting{"probing.sample_rate", kDaemonPerTarget, kSeconds, "0.1", 0, 3600, "",
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",

@@ -435,7 +435,7 @@ def wanted_pythons(of: Callable[[str], bool] = lambda python: True) -> list[str]
     return [one for one in sorted(wanted, key=lambda one: (version_of(one), one)) if of(one)]
 
 
-def rows(probing: Cli, sql: str, target: int | None = None) -> list[dict[str, Any]]:
+def rows(probing: Cli, sql: str, target: int | Path | None = None) -> list[dict[str, Any]]:
     """What a query answers."""
     where = () if target is None else ("-t", target)
     return json.loads(probing(*where, "query", "-f", "json", sql).expect(0).stdout)
