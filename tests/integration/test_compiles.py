@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from harness import ROOT, Cli, clean_environment, rows, wait_until
@@ -113,3 +115,93 @@ def test_a_process_without_torch_compile_has_no_rows(user: User) -> None:
     one = user.probed_target()
     assert rows(user, "SELECT * FROM python.compiles", one.pid) == []
     assert rows(user, "SELECT * FROM python.graph_breaks", one.pid) == []
+
+
+# A training loop whose batches have another length each time: torch.compile gives it up after eight sizes.
+# The healthy one meets four sizes and three functions at its start, as people have them.
+TRAINING = """
+import sys, time, torch
+torch.manual_seed(1)
+healthy = sys.argv[1] == "healthy"
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+@torch.compile(backend="aot_eager", dynamic=False)
+def training_step(batch):
+    return model(batch).square().mean()
+
+@torch.compile(backend="eager")
+def accuracy(batch):
+    return (model(batch) > 0).float().mean()
+
+def lengths():
+    yield from (4, 8, 16, 32)
+    length = 32
+    while True:
+        yield length
+        if not healthy and length < 39:
+            length += 1
+
+steps = 0
+for length in lengths():
+    optimizer.zero_grad()
+    training_step(torch.randn(length, 4)).backward()
+    optimizer.step()
+    with torch.no_grad():
+        accuracy(torch.randn(length, 4))
+    steps += 1
+    if steps == 12:
+        print("ready", flush=True)
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def training(probing: Cli) -> Iterator[Callable[[str], int]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(kind: str) -> int:
+        command = [str(PYTHON), "-c", TRAINING, kind]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
+        )
+        started.append(process)
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        probing("-t", process.pid, "inject").expect(0)
+        wait_until(lambda: rows(probing, "SELECT 1 FROM python.recompiles", process.pid), 30, "it is noted")
+        return process.pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_job_that_compiles_again_and_again_is_named(probing: Cli, training: Callable[[str], int]) -> None:
+    pid = training("changing")
+    noted = rows(
+        probing, "SELECT * FROM python.recompiles WHERE func = 'training_step' ORDER BY timestamp", pid
+    )
+    assert [row["attempt"] for row in noted][:3] == [1, 2, 3] and "size mismatch" in noted[0]["reason"]
+
+    def findings() -> list[dict[str, Any]]:
+        return probing("-t", pid, "diagnose", "--json", "--class", "recompilation").json["findings"]
+
+    [finding] = wait_until(findings, 30, "it is found")
+    assert "training_step (<string>:" in finding["evidence"], finding
+    assert "was compiled again" in finding["evidence"] and "size mismatch" in finding["evidence"]
+    assert "torch has reached its limit and runs it uncompiled" in finding["evidence"]
+    assert "accuracy" not in finding["evidence"] and finding["severity"] == "warning"
+    command = shlex.split(finding["next"])[1:]
+    assert "size mismatch" in probing(*command).expect(0).stdout
+    # Asked of rings: no need of the interpreter. Nothing is noted twice.
+    again = rows(probing, "SELECT count(DISTINCT compile_id) - count(*) AS n FROM python.recompiles", pid)
+    assert again == [{"n": 0}]
+
+
+def test_a_job_that_compiles_at_its_start_is_healthy(probing: Cli, training: Callable[[str], int]) -> None:
+    pid = training("healthy")
+    noted = rows(probing, "SELECT func, count(*) AS n FROM python.recompiles GROUP BY func", pid)
+    assert {row["func"]: row["n"] for row in noted}["training_step"] == 3, noted
+    answer = probing("-t", pid, "diagnose", "--json", "--class", "recompilation", "--patience", 60)
+    assert answer.json["findings"] == []
