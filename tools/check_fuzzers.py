@@ -110,6 +110,7 @@ PARSERS = {
     "why/file_locks.h ParseFileLocks": "kernel_tables_fuzz",
     "why/sockets.h ParseTcpTable": "kernel_tables_fuzz",
     "why/sockets.h ReadUnixPeers": "trusted: the argument is a path of ours; the kernel answers",
+    "wire/bounds.h ParseBounds": "settings_fuzz: CanonicalValue",
     "wire/address.h ParseAddress": "names_fuzz",
     "wire/node_list.h ParseAddresses": "names_fuzz",
     "wire/node_list.h ParseHosts": "names_fuzz",

@@ -93,8 +93,11 @@ def _attributes(attributes):
     return json.dumps(attributes, default=str, ensure_ascii=False)
 
 
-def event(name, **attributes):
-    """Notes that something happened: a row of python.spans without a duration."""
+def event(name, capture=False, **attributes):
+    """Notes that something happened: a row of python.spans without a duration. With ``capture`` also one of
+    python.stalls: what this thread did just before and after it, as seen from outside."""
+    if capture:
+        attributes["capture"] = True
     values = (None, _native.tid(), next(_span_ids), _current_span.get(), name, "event", _step, None)
     values += (_attributes(attributes),)
     return _spans.append(*values) or _spans.again(*values)
@@ -166,10 +169,13 @@ class Span(object):
         return wrapper
 
 
-def span(name, **attributes):
+def span(name, limit=None, **attributes):
     """Measures a part of the program: a row of python.spans when it ends.
 
     ``with probing.span("load"): …``, or ``@probing.span("load")`` above a function. Spans inside of
-    others know them as their parent.
+    others know them as their parent. One that takes longer than ``limit`` seconds is a row of python.stalls,
+    too, with the line that took the time.
     """
+    if limit is not None:
+        attributes["limit"] = float(limit)
     return Span(name, attributes)

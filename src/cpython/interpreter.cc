@@ -64,7 +64,8 @@ Interpreter::Interpreter(std::unique_ptr<const process::Memory> memory, Location
       main_tid_(pid),
       memory_(std::move(memory)),
       location_(std::move(location)),
-      stacks_(std::make_unique<StackReader>(*memory_, location_)) {}
+      stacks_(std::make_unique<StackReader>(*memory_, location_)),
+      loops_(*memory_, location_) {}
 
 void Interpreter::SetThreadsOfDead(pid_t main_tid, const std::vector<pid_t>& tids) {
   numbers_of_dead_.clear();
@@ -111,6 +112,8 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
     const auto gil_holder = FindGilHolder(*memory_, location_, interpreter);
     const auto collecting = IsCollecting(*memory_, location_, interpreter);
     if (collecting) snapshot.is_collecting = *collecting || snapshot.is_collecting.value_or(false);
+    if (options.event_loops && interpreter.id == 0)
+      snapshot.gil_switches = last_gil_switches_ = gil_switches_.Read(*memory_, location_, interpreter);
     std::vector<Stack> waiting = ReadWaiting(interpreter, options);
     for (std::size_t i = 0; i < interpreter.threads.size(); ++i) {
       const ThreadState& state = interpreter.threads[i];
@@ -132,6 +135,8 @@ Result<Snapshot> Interpreter::Read(const ReadOptions& options) {
         if (options.locals) {
           stacks_->AddLocals(state.address, options.max_depth, options.attempts, stack);
         }
+        if (options.event_loops && !stack.torn)
+          thread.loop = loops_.Read(interpreter.address, stack.frames, stack.raw);
         thread.frames = std::move(stack.frames);
         thread.loops = std::move(stack.loops);
         thread.torn = stack.torn;

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "cpython/event_loop.h"
+#include "cpython/gil_switches.h"
 #include "cpython/locate.h"
 #include "cpython/snapshot.h"
 #include "cpython/stack_reader.h"
@@ -46,6 +48,7 @@ struct ReadOptions {
   // Asked once all threads were read; false: `tasks` are left out this time. For those who read again and
   // again.
   std::function<bool(const std::vector<Thread>& threads)> want_tasks;
+  bool event_loops = false;  // also when the event loops of threads turned last, and GIL switches
   // Also suspended greenlets: if there may be any, all objects are looked at, for so long at most. 0: no.
   std::int64_t greenlets_ms = 0;
   // kNew saves most of the cost of many threads; one that has ended may then be among them.
@@ -86,6 +89,10 @@ class Interpreter {
   // What ReadOptions::greenlets_ms does, afterwards: the process need not be held meanwhile.
   void AddGreenlets(Snapshot& snapshot, std::int64_t limit_ms);
 
+  // With ReadOptions::event_loops, as of the last reading, also while that calls `skip`:
+  // Snapshot::gil_switches.
+  std::optional<std::uint64_t> gil_switches() const { return last_gil_switches_; }
+
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }
 
@@ -124,6 +131,9 @@ class Interpreter {
   std::unique_ptr<StackReader> stacks_;  // in one place, since others point to it
   std::unique_ptr<TaskReader> tasks_;
   std::int64_t tasks_since_ns_ = 0;
+  EventLoopReader loops_;
+  GilSwitches gil_switches_;
+  std::optional<std::uint64_t> last_gil_switches_;
   std::vector<InterpreterState> last_states_;
   std::vector<Identity> identities_;  // of all threads in last_states_, in their order
   int looks_for_names_left_ = 0;

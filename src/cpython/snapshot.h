@@ -43,6 +43,14 @@ struct EvalLoop {
   std::uint64_t c_stack = 0;  // since 3.12: an address in the loop's part of the C stack, else 0
 };
 
+// An event loop of asyncio that runs on a thread.
+struct LoopTurn {
+  std::int64_t turned_ns = 0;  // monotonic: when it began to run the callbacks of this turn; 0 while it waits
+  std::size_t depth = 0;       // so many of the thread's innermost frames are callbacks
+  bool is_waiting = false;     // for its sockets and timers
+  bool is_native = false;      // uvloop: whether it waits is not seen in its frames alone
+};
+
 struct Thread {
   pid_t tid = 0;            // as this process sees it; 0 when it could not be found out
   std::string name;         // the kernel's, at most 15 bytes
@@ -62,6 +70,7 @@ struct Thread {
   std::int64_t interpreter_id = 0;
   // It holds the GIL of an interpreter that is collecting garbage. Since Python 3.7.
   bool is_collecting = false;
+  std::optional<LoopTurn> loop;  // with ReadOptions::event_loops, of a thread that runs one
 };
 
 // A task of asyncio that is not done.
@@ -96,6 +105,8 @@ struct Snapshot {
   std::size_t interpreter_count = 0;
   // Whether any interpreter is collecting garbage; nothing before Python 3.7, which does not say.
   std::optional<bool> is_collecting;
+  // How often the GIL of the main interpreter has changed hands; nothing when there is none, or nobody knows.
+  std::optional<std::uint64_t> gil_switches;
   std::optional<pid_t> gil_holder_tid;    // nothing: nobody has it, or there is none
   std::vector<Task> tasks;                // with ReadOptions::tasks; at most 1,000
   std::optional<std::size_t> task_count;  // all there are; nothing when nobody asked, or nobody knows

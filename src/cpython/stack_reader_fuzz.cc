@@ -2,7 +2,9 @@
 // interpreters and threads, the GIL, chains of frames, code objects, variables.
 #include <cstdlib>
 
+#include "cpython/event_loop.h"
 #include "cpython/fuzz_patches.h"
+#include "cpython/gil_switches.h"
 #include "cpython/stack_reader.h"
 #include "cpython/states.h"
 #include "cpython/tasks.h"
@@ -66,8 +68,8 @@ class FakePython {
     memory_.Write(table + 32, std::string_view("\x08\x01\x08\x01", 4));
     const RemoteAddress names = memory_.Allocate(48);
     memory_.Write(names + 16, std::int64_t{2});
-    memory_.Write(names + 24, MakeStr("x"));
-    memory_.Write(names + 32, MakeStr("y"));
+    memory_.Write(names + 24, MakeStr("end_time"));
+    memory_.Write(names + 32, MakeStr("loop"));
     const RemoteAddress kinds = memory_.Allocate(48);
     memory_.Write(kinds + 16, std::int64_t{2});
     memory_.Write(kinds + 32, std::string_view("\x20\x40", 2));
@@ -109,9 +111,17 @@ void ReadAll(FakePython& python) {
   const FakeMemory& memory = python.memory();
   const auto states = ReadStates(memory, python.location());
   StackReader reader(memory, python.location());
+  EventLoopReader loops(memory, python.location());
+  GilSwitches switches;
   const auto read = [&](RemoteAddress thread) {
     Stack stack = reader.Read(thread, {.max_depth = 100, .attempts = 3});
     if (stack.torn && !stack.frames.empty()) std::abort();  // never a guess
+    // As if the second frame were the one of an event loop.
+    if (stack.frames.size() > 1) {
+      stack.frames[1].function = "BaseEventLoop._run_once";
+      stack.frames[1].file = "/lib/asyncio/base_events.py";
+    }
+    (void)loops.Read(thread, stack.frames, stack.raw);
     reader.BeginLocals(kDefaultValueDepth);
     if (!stack.torn) reader.AddLocals(thread, 100, 3, stack);
   };
@@ -119,6 +129,7 @@ void ReadAll(FakePython& python) {
   if (!states.ok()) return;
   for (const InterpreterState& interpreter : *states) {
     (void)FindGilHolder(memory, python.location(), interpreter);
+    (void)switches.Read(memory, python.location(), interpreter);
     std::vector<RemoteAddress> threads;
     for (const ThreadState& thread : interpreter.threads) {
       threads.push_back(thread.address);

@@ -41,7 +41,9 @@ void FollowSettingsOfJobs(Daemon& daemon) {
     for (const Target* target : daemon.targets.Shown()) {
       if (!target->may_request || target->state != TargetState::kLive) continue;
       if (!seen->emplace(target->pid, target->start_ticks).second) continue;
-      for (const std::string_view name : {"probing.store", "probing.cluster.peers"})
+      for (const std::string_view name :
+           {"probing.store", "probing.cluster.peers", "probing.stalls.limit", "probing.stalls.step_factor",
+            "probing.stalls.exceptions", "probing.stalls.metrics"})
         Take(daemon, *target, name);
     }
   });

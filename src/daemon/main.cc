@@ -21,11 +21,13 @@
 #include "base/clock.h"
 #include "cluster/members.h"
 #include "daemon/api.h"
+#include "daemon/api_stalls.h"
 #include "daemon/audit.h"
 #include "daemon/history.h"
 #include "daemon/job_settings.h"
 #include "daemon/log.h"
 #include "daemon/series.h"
+#include "daemon/stalls.h"
 #include "daemon/text_commands.h"
 #include "daemon/tokens.h"
 #include "history/worker.h"
@@ -152,6 +154,7 @@ int Run() {
   Targets targets(io, threads, settings);
   Sampling sampling(io, targets);
   Series series(io, targets, settings);
+  Stalls stalls(io, targets, series, settings);
   History history(io, targets, settings);
   cluster::Members members(server::MakeSecret(), TokenForOthers().text);
   OtherHosts hosts(io, targets, members, settings);
@@ -166,6 +169,7 @@ int Run() {
                 listening, server,  access,   threads, MonotonicNs(), [&io] {
         io.stop(); }};
   AddRoutes(router, daemon);
+  AddStallRoutes(router, daemon, stalls);
   server.SetLineHandler([&](server::TextState& state, const std::string& line) {
     return AnswerLine(daemon, router, state, line);
   });
@@ -189,6 +193,7 @@ int Run() {
   targets.Watch();
   sampling.Watch();
   series.Watch();
+  stalls.Watch();
   history.Watch();
   listening.Watch();
   FollowSettingsOfJobs(daemon);

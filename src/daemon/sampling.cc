@@ -30,8 +30,9 @@ constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr int kTries = 30;  // a program may load Python long after it started
 constexpr std::int64_t kEndedKeptNs = 60'000'000'000;
 constexpr double kMaxSeconds = 3600;
-// Per target; the last minutes of a busy program.
-constexpr flame::Profile::Limits kContinuousLimits{.samples = 100'000, .table_bytes = 16 << 20};
+// Per target: ten minutes of fifty threads that all run, and their stacks, in 22 MB. The trail of what stalls
+// (observe/stalls) takes 6 MB more.
+constexpr flame::Profile::Limits kContinuousLimits{.samples = 300'000, .table_bytes = 12 << 20};
 constexpr flame::Profile::Limits kRecordingLimits{.samples = 200'000, .table_bytes = 32 << 20};
 
 Result<double> NumberIn(const Json& request, const char* name, double otherwise, double maximum) {

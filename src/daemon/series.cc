@@ -82,6 +82,11 @@ void Series::LookForTargets() {
   }
 }
 
+ring::Arena* Series::ArenaOf(pid_t pid, std::uint64_t start_ticks) {
+  const auto known = known_.find({pid, start_ticks});
+  return known == known_.end() || known->second == nullptr ? nullptr : known->second->arena.get();
+}
+
 void Series::Forget(About& about) {
   about.forgotten = true;
   if (about.end) about.end->cancel();

@@ -154,6 +154,38 @@ constexpr std::array kSpans{
     Column{"attributes", kString, "JSON", "values given with it"},
 };
 
+constexpr std::array kStalls{
+    Column{"timestamp", kTimestamp, "", "when it began"},
+    Column{
+        "kind", kString, "",
+        "event_loop (a loop of asyncio or uvloop did not turn), gil (kept while others waited for it), "
+        "cpu_wait "
+        "(either of them, but the machine was busy), step, span (longer than its limit), exception, metric, "
+        "event"},
+    Column{"duration", kDouble, "s", "how long it took; 0 for a moment"},
+    Column{"tid", kInt64, "", "thread id of the kernel, as seen from the host"},
+    Column{"thread_name", kString, "", "name of the thread"},
+    Column{"func", kString, "", "function of the line"},
+    Column{"file", kString, "", "source file of the line"},
+    Column{
+        "lineno", kInt64, "",
+        "the line of the program that took the time: the innermost one outside of installed packages and of "
+        "the "
+        "standard library; NULL when no stack could be read"},
+    Column{"why", kString, "",
+           "what it was, and what the thread did: ran, slept, waited for the GIL or a CPU"},
+    Column{"cpu_wait", kDouble, "s", "of it, the thread could have run but had no CPU"},
+    Column{"waiting_threads", kInt64, "", "threads that waited for the GIL because of it"},
+    Column{"stack", kString, "",
+           "the stack that it spent most time in: function (file:line), from the outermost, separated by ;"},
+    Column{"before", kString, "", "the stack just before it"},
+    Column{"stacks", kString, "JSON",
+           "what the thread did before and during it: [{at, seconds, stack}], at in seconds from its start"},
+    Column{"looks", kInt64, "", "how many different stacks of the thread were seen during it"},
+    Column{"ended", kBool, "", "false: it still went on when this was written"},
+    Column{"left_out", kInt64, "", "stalls before this one that were not written: there were too many"},
+};
+
 constexpr std::array kMetrics{
     kTime,
     Column{"source", kString, "", "log (probing.log), tensorboard, wandb or exprs"},
@@ -189,6 +221,8 @@ constexpr std::array kTables{
           kLogpoints},
     Table{"python.spans", Kind::kStored, Origin::kProbe, "what probing.span() and probing.event() recorded",
           kSpans},
+    Table{"python.stalls", Kind::kStored, Origin::kOutside,
+          "what took too long, with the stacks from before and during it", kStalls},
     Table{"python.metrics", Kind::kStored, Origin::kProbe,
           "what the job logs about its training, value by value", kMetrics},
 };

@@ -52,6 +52,8 @@
 //   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns
 //   GET  events?interval=S&target=PID&…    server-sent events: `targets` when they change; with sql=…,
 //                                          `rows`; with queries={name: sql}, `results` of those that changed
+//   POST events {target, name, ago?, duration?, record?}  {}; what the target did then becomes a row of
+//                                          python.stalls; record takes 200 samples a second for so long
 //   GET  repl?target=PID                   a WebSocket: {code, timeout?} or {interrupt} in, what eval
 //                                          answers out
 //   POST inject {target, timeout?}         as `probing inject --json` there

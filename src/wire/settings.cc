@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "wire/address.h"
+#include "wire/bounds.h"
 #include "wire/node_list.h"
 #include "wire/peers.h"
 #include "wire/store_url.h"
@@ -60,6 +61,18 @@ constexpr std::array kSettings{
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
             "whether samples have native frames, too; threads that run are held for microseconds"},
+    Setting{
+        "probing.stalls.limit", kDaemon, kSeconds, "0.05", 0, 3600, "",
+        "how long an event loop may not turn, or the GIL be kept from others, before it is a stall; 0 looks "
+        "for none"},
+    Setting{"probing.stalls.step_factor", kDaemon, kCount, "3", 2, 1000, "",
+            "a training step is a stall that takes so many times the running median, and 50 ms more than it"},
+    Setting{"probing.stalls.exceptions", kDaemon, kNames, "none", 0, 0, "",
+            "classes of uncaught exceptions of which python.stalls keeps the moment before, as in "
+            "MemoryError,OutOfMemoryError"},
+    Setting{
+        "probing.stalls.metrics", kDaemon, kBounds, "none", 0, 0, "",
+        "bounds of metrics; python.stalls keeps the moment before one is crossed, as in loss>10,acc1<0.2"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
     Setting{"probing.system.interval", kDaemon, kSeconds, "1", 0, 3600, "",
@@ -190,6 +203,10 @@ std::string ExpectedForm(const Setting& setting) {
       return "none, or clickhouse://[USER:PASSWORD@]HOST:8123/DATABASE";
     case kWords:
       return "none, or some of " + Listed(setting.choices) + ", separated by commas";
+    case kNames:
+      return "none, or names separated by commas";
+    case kBounds:
+      return "none, or bounds as in loss>10,acc1<0.2";
   }
   return "";
 }
@@ -239,6 +256,25 @@ std::optional<std::string> CanonicalWords(std::string_view choices, std::string_
   }
   if (known != words.size()) return std::nullopt;  // an unknown one, or one twice
   return canonical;
+}
+
+std::optional<std::string> CanonicalNames(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  std::string canonical;
+  while (!text.empty()) {
+    const std::string_view name = Trim(TakePart(text, ','), " ");
+    if (name.empty() || name.find_first_of(" \t\n") != std::string_view::npos) return std::nullopt;
+    canonical += (canonical.empty() ? "" : ",") + std::string(name);
+  }
+  return canonical;
+}
+
+std::optional<std::string> CanonicalBounds(std::string_view text) {
+  const Result<std::vector<Bound>> bounds = ParseBounds(text);
+  if (!bounds.ok()) return std::nullopt;
+  std::string canonical;
+  for (const Bound& bound : *bounds) canonical += (canonical.empty() ? "" : ",") + bound.ToText();
+  return canonical.empty() ? "none" : canonical;
 }
 
 std::optional<std::string> CanonicalPath(std::string_view text) {
@@ -302,6 +338,8 @@ Result<std::string> CanonicalValue(const Setting& setting, std::string_view text
                                            : setting.type == kWords  ? CanonicalWords(setting.choices, text)
                                            : setting.type == kPath   ? CanonicalPath(text)
                                            : setting.type == kStore  ? CanonicalStore(text)
+                                           : setting.type == kNames  ? CanonicalNames(text)
+                                           : setting.type == kBounds ? CanonicalBounds(text)
                                            : setting.type == kAddresses ? CanonicalAddresses(text)
                                                                         : CanonicalNumber(setting, text);
   if (value) return *value;

@@ -29,7 +29,9 @@ enum class SettingType : std::uint8_t {
   kAddresses,
   kPeers,
   kStore,
-  kTorchSpec
+  kTorchSpec,
+  kNames,
+  kBounds
 };
 
 struct Setting {

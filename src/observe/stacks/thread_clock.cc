@@ -19,14 +19,24 @@ Result<std::string_view> ReadAgain(const ScopedFd& fd, Buffer& buffer) {
   return std::string_view(buffer.data(), static_cast<std::size_t>(n));
 }
 
-// The third number of "run_ns wait_ns times_run"; 0 where the kernel does not count.
-std::uint64_t TimesRun(std::string_view schedstat) {
-  const std::size_t last_space = schedstat.rfind(' ');
-  if (last_space == std::string_view::npos) return 0;
-  const std::string_view text = schedstat.substr(last_space + 1);
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+// "run_ns wait_ns times_run"; zeros where the kernel does not count.
+struct Counts {
+  std::int64_t waited_ns = 0;
+  std::uint64_t times_run = 0;
+};
+Counts ParseCounts(std::string_view schedstat) {
+  std::uint64_t run_ns = 0;
+  Counts counts;
+  const char* at = schedstat.data();
+  const char* const end = at + schedstat.size();
+  const auto next = [&](auto& number) {
+    while (at < end && *at == ' ') ++at;
+    at = std::from_chars(at, end, number).ptr;
+  };
+  next(run_ns);
+  next(counts.waited_ns);
+  next(counts.times_run);
+  return counts;
 }
 
 }  // namespace
@@ -44,17 +54,19 @@ Result<ThreadClock> ThreadClock::Open(pid_t pid, pid_t tid, const std::string& p
 
 Result<ThreadClock::Look> ThreadClock::LookNow() {
   Buffer buffer;
-  std::uint64_t times_run = 0;
+  Counts counts;
   if (schedstat_.valid()) {
     ASSIGN_OR_RETURN(const std::string_view text, ReadAgain(schedstat_, buffer));
-    times_run = TimesRun(text);
+    counts = ParseCounts(text);
   }
-  if (slept_ && times_run != 0 && times_run == times_run_) return Look{.on_cpu = false, .has_run = false};
+  Look look{.on_cpu = false, .has_run = false, .times_run = counts.times_run, .waited_ns = counts.waited_ns};
+  if (slept_ && counts.times_run != 0 && counts.times_run == times_run_) return look;
   ASSIGN_OR_RETURN(const std::string_view text, ReadAgain(stat_, buffer));
-  const bool runs = StatLine(text).state() == 'R';
-  times_run_ = times_run;
-  slept_ = !runs;
-  return Look{.on_cpu = runs, .has_run = true};
+  look.on_cpu = StatLine(text).state() == 'R';
+  look.has_run = true;
+  times_run_ = counts.times_run;
+  slept_ = !look.on_cpu;
+  return look;
 }
 
 }  // namespace probing::observe

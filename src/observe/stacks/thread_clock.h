@@ -24,6 +24,9 @@ class ThreadClock {
   struct Look {
     bool on_cpu = false;  // running, or waiting for a CPU
     bool has_run = true;  // since the last look; true when nobody knows
+    // Since it began, as of this look; 0 where the kernel does not count.
+    std::uint64_t times_run = 0;
+    std::int64_t waited_ns = 0;  // for a CPU, while it could have run
   };
   // Look first, then read the thread's memory: what runs in between is seen by the next look.
   // kNotFound: the thread has ended.
