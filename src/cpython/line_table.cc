@@ -6,26 +6,16 @@ namespace {
 // Lines are added up in 64 bits, so that hostile tables cannot overflow; what is no line is 0.
 int AsLine(std::int64_t line) { return line > 0 && line <= INT32_MAX ? static_cast<int>(line) : 0; }
 
-// Objects/lnotab_notes.txt of CPython 3.9: the last entry at or before the position counts.
-int FindInLnotab(std::span<const std::uint8_t> table, int first_line, std::int64_t position) {
+// Objects/lnotab_notes.txt of CPython 3.9: the last entry at or before the position counts. Up to 3.5 lines
+// only grow.
+int FindInLnotab(LineTableFormat format, std::span<const std::uint8_t> table, int first_line,
+                 std::int64_t position) {
   std::int64_t line = first_line;
   std::int64_t at = 0;
   for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
     at += table[i];
     if (at > position) break;
-    line += static_cast<std::int8_t>(table[i + 1]);
-  }
-  return AsLine(line);
-}
-
-// The same of CPython 3.5 and before, where lines only grow.
-int FindInOldLnotab(std::span<const std::uint8_t> table, int first_line, std::int64_t position) {
-  std::int64_t line = first_line;
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
-    at += table[i];
-    if (at > position) break;
-    line += table[i + 1];
+    line += format == LineTableFormat::kOldLnotab ? table[i + 1] : static_cast<std::int8_t>(table[i + 1]);
   }
   return AsLine(line);
 }
@@ -88,9 +78,8 @@ int FindLine(LineTableFormat format, std::span<const std::uint8_t> table, int fi
   if (position < 0) return AsLine(first_line);
   switch (format) {
     case LineTableFormat::kOldLnotab:
-      return FindInOldLnotab(table, first_line, position);
     case LineTableFormat::kLnotab:
-      return FindInLnotab(table, first_line, position);
+      return FindInLnotab(format, table, first_line, position);
     case LineTableFormat::kLineTable:
       return FindInLineTable(table, first_line, position);
     case LineTableFormat::kLocations:
