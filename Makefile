@@ -30,6 +30,7 @@ test: deps ## Everything that must hold: C++ tests, integration tests, layers, s
 	@tools/install_deps.sh clients
 	@tools/install_deps.sh frameworks
 	@tools/install_deps.sh e2e
+	@tools/install_pythons.sh --missing
 	@$(call compile,release,all cpp_tests ring_bench)
 	@$(VENV)/python tools/run_tests.py
 
