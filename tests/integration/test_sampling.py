@@ -176,8 +176,9 @@ def test_the_html_contains_its_data(probing: Cli, target: StartTarget, tmp_path:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(), re.S)
     assert found is not None
     data = json.loads(found[1])
-    assert any(label.startswith("hot (") for label, _, _ in data["entries"])
-    assert max(start + ticks for _, _, start, ticks in data["boxes"]) == data["total"]
+    assert any(frame["func"] == "hot" for frame in data["frames"])
+    assert sum(data["samples"]["weight"]) > 0
+    assert all(0 < stack < len(data["stacks"]) for stack in data["samples"]["stack"])
 
 
 def test_the_default_file_is_named_after_the_process(

@@ -38,7 +38,11 @@ const graph = new FlameGraph(params, new AbortController().signal, (changes) => 
     if (value === null || value === undefined || value === "" || value === false) params.delete(name);
     else params.set(name, value === true ? "1" : String(value));
   }
-  history.replaceState(null, "", `#${params}`);
+  try {
+    history.replaceState(null, "", `#${params}`);
+  } catch {
+    // In a frame of a notebook the address cannot be changed; what is shown can.
+  }
 });
 const shown = choice("Show", SHOWN, data.shown, draw);
 const byLine = check("By line", data.by_line, draw);
