@@ -21,7 +21,6 @@ const PAGES: Record<string, [page: string, more?: Changes]> = {
   exposed_communication: ["profile"],
   gpu_fault: ["system"],
   gpu_throttled: ["system"],
-  stall: ["stalls"],
 };
 
 // Pages about all ranks get the job, the others the first process that it is about.
