@@ -310,7 +310,7 @@ def test_errors_name_what_is_wrong(probing: Cli, target: StartTarget, compiled: 
     for command, name in (("record", "x.json"), ("flamegraph", "x.svg")):  # at once, not after 50 seconds
         answer = probing("-t", busy.pid, command, "-d", 50, "-o", f"/nonexistent/{name}").expect(1)
         assert f"write /nonexistent/{name}" in answer.stderr
-    assert "1000" in probing("-t", busy.pid, "record", "-r", 5000).expect(2).stderr
+    assert "10000" in probing("-t", busy.pid, "record", "-r", 20_000).expect(2).stderr
     assert "speedscope" in probing("-t", busy.pid, "record", "-f", "xml").expect(2).stderr
     assert ".svg" in probing("-t", busy.pid, "flamegraph", "-o", "x.png").expect(2).stderr
     assert "Python" in probing("-t", target("wait", c=True).pid, "top", "--once").expect(1).stderr
