@@ -72,6 +72,7 @@ class Program:
         assert self.process.stdout.readline().strip() == b"ready"
         self.pid = self.process.pid
         probing("-t", self.pid, "inject")
+        probing("config", "probing.stalls.limit=0.05")
 
     def __enter__(self) -> Program:
         return self

@@ -110,7 +110,7 @@ Result<void> Stalls::Add(pid_t pid, Stall stall) {
     return {};
   }
   return Error{Code::kNotFound, "process " + std::to_string(pid) + " is not watched for stalls",
-               "it needs a probe, and probing.stalls.limit above 0"};
+               "it needs a probe, and `probing config probing.stalls.limit=0.05`"};
 }
 
 void Stalls::Write(const Identity& identity, Watched& watched, const Stall& stall) {

@@ -5,6 +5,8 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "table/registry.h"
+#include "table/types.h"
 
 namespace probing::query {
 namespace {
@@ -69,8 +71,19 @@ void NameTable(SqlError& error, std::string_view sql, std::span<const std::strin
                std::string("`probing tables` lists all tables");
 }
 
-void NameColumn(SqlError& error, std::string_view column) {
-  const std::vector<std::string_view> candidates = Candidates(error.message);
+// The columns of all tables that the SQL names.
+std::vector<std::string_view> ColumnsNear(std::string_view sql) {
+  std::vector<std::string_view> names;
+  for (const table::Table* table : table::AllTables()) {
+    if (sql.find(table->name) == std::string_view::npos) continue;
+    for (const table::Column& column : table->columns) names.push_back(column.name);
+  }
+  return names;
+}
+
+void NameColumn(SqlError& error, std::string_view sql, std::string_view column) {
+  std::vector<std::string_view> candidates = Candidates(error.message);
+  if (candidates.empty()) candidates = ColumnsNear(sql);  // DuckDB offers none of a view that has an alias
   const std::string_view nearest = Nearest(column, candidates);
   std::string hint = nearest.empty() ? "" : "did you mean " + std::string(nearest) + "? ";
   hint += "`probing tables TABLE` lists the columns of a table";
@@ -91,9 +104,9 @@ void NameWhatWasMeant(SqlError& error, std::string_view sql, std::span<const std
   if (message.starts_with("Catalog Error: Table with name ")) {
     NameTable(error, sql, tables);
   } else if (column != std::string::npos && !Quoted(message, column).empty()) {
-    NameColumn(error, Quoted(message, column));
+    NameColumn(error, sql, Quoted(message, column));
   } else if (member != std::string::npos && !Quoted(message, member).empty()) {
-    NameColumn(error, Quoted(message, member));
+    NameColumn(error, sql, Quoted(message, member));
   } else {
     error.message.erase(0, message.find(": ") + 2);  // "Parser Error: "
   }

@@ -61,10 +61,9 @@ constexpr std::array kSettings{
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
             "whether samples have native frames, too; threads that run are held for microseconds"},
-    Setting{
-        "probing.stalls.limit", kDaemon, kSeconds, "0.05", 0, 3600, "",
-        "how long an event loop may not turn, or the GIL be kept from others, before it is a stall; 0 looks "
-        "for none"},
+    Setting{"probing.stalls.limit", kDaemon, kSeconds, "0", 0, 3600, "",
+            "how long an event loop may not turn, or the GIL be kept from others, before it is a row of "
+            "python.stalls, as in 0.05; 0 watches for no stall of any kind"},
     Setting{"probing.stalls.step_factor", kDaemon, kCount, "3", 2, 1000, "",
             "a training step is a stall that takes so many times the running median, and 50 ms more than it"},
     Setting{"probing.stalls.exceptions", kDaemon, kNames, "none", 0, 0, "",

@@ -31,6 +31,7 @@ def start(
     environment = {"PYTHONPATH": str(PACKAGE), "PROBING_LIBRARY": str(harness.BIN / "libprobing.so")}
     started = target("stalls", kind, stalls, truth, *lengths, python=python, **environment)
     probing("-t", started.pid, "inject").expect(0)
+    harness.ask_daemon("POST", "config", {"set": {"probing.stalls.limit": "0.05"}})
     return started
 
 
