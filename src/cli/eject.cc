@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/installation.h"
@@ -14,6 +17,7 @@ namespace probing::cli {
 namespace {
 
 constexpr std::int64_t kUnmapTimeoutMs = 2000;
+constexpr std::int64_t kThreadTimeoutMs = 200;  // threads that evaluated code started have inherited the name
 constexpr std::size_t kCommandBytes = 60;
 
 // The libraries of probes that are mapped, by their inodes. There may be several: one that the program still
@@ -26,6 +30,17 @@ std::set<std::uint64_t> MappedLibraries(pid_t pid) {
     if (IsProbeLibrary(mapping)) found.insert(mapping.inode);
   }
   return found;
+}
+
+// Whether a thread of the probe is still there: the one that unmapped the library ends a moment later, and
+// a fork() in that moment would make Python 3.12 warn about threads.
+bool HasThreadOfOurs(pid_t pid) {
+  const Result<std::vector<pid_t>> threads = process::ListThreads(pid);
+  if (!threads.ok()) return false;
+  return std::ranges::any_of(*threads, [pid](pid_t tid) {
+    const auto name = ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/comm");
+    return name.ok() && name->starts_with("probing");
+  });
 }
 
 Result<int> Run(const Invocation& invocation) {
@@ -49,6 +64,8 @@ Result<int> Run(const Invocation& invocation) {
     SleepUs(500);
     mapped = is_mapped();
   }
+  const Deadline thread_deadline = Deadline::AfterMs(kThreadTimeoutMs);
+  while (!mapped && note.empty() && HasThreadOfOurs(pid) && !thread_deadline.passed()) SleepUs(500);
   if (mapped && note.empty()) {
     return Error{Code::kTimeout,
                  "the probe left process " + std::to_string(pid) + " but its library is still mapped",

@@ -206,7 +206,7 @@ RUN = {
     "query",
 }
 RUN_ONCE = {"top"}  # with --once only
-NEEDS_MORE = ("--job", "--leaks", "--watch", "probing.server.certificate=")
+NEEDS_MORE = ("--job", "--leaks", "--gpu", "--watch", "probing.server.certificate=")
 
 
 def test_commands_of_the_documents_work(probing: Cli, job: Target) -> None:
