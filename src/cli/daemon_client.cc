@@ -189,7 +189,8 @@ Result<HttpAnswer> Exchange(Channel& channel, const std::string& method, const s
   RETURN_IF_ERROR(channel.Write(net::WithBody(HeadFor(method, path), body)));
   std::optional<Deadline> deadline;
   if (patience == Patience::kSeconds) deadline = Deadline::AfterMs(kAnswerTimeoutMs);
-  if (patience == Patience::kEndless) RETURN_IF_ERROR(WaitWhileAlive(channel));
+  const bool can_poll = channel.fd() >= 0;  // an encrypted one has none
+  if (patience == Patience::kEndless && can_poll) RETURN_IF_ERROR(WaitWhileAlive(channel));
   return net::ReadAnswer(channel, deadline, kMaxAnswerBytes);
 }
 
