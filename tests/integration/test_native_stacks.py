@@ -90,11 +90,17 @@ def test_the_holder_of_the_gil_is_shown_in_c(probing: harness.Cli, target: Start
         pytest.skip("nobody holds it")
     held = target("gil_held", python=python)
 
-    def holder() -> Any:
-        found = [thread for thread in backtrace(probing, held.pid) if thread["has_gil"]]
+    def holder(threads: list[dict[str, Any]]) -> Any:
+        found = [thread for thread in threads if thread["has_gil"]]
         return found[0] if found and "native:sleep" in names(found[0]) else None
 
-    thread = harness.wait_until(holder, what="the thread that sleeps in C is shown")
+    def is_asleep() -> bool:  # until then its threads move, and so may what is read of them
+        read = probing("backtrace", "-t", held.pid, "--native", "--json").expect(0).json["threads"]
+        return holder(read) is not None
+
+    harness.wait_until(is_asleep, what="the thread that sleeps in C is shown")
+    thread = holder(backtrace(probing, held.pid))
+    assert thread is not None
     assert_in_order(thread, "native:.*nanosleep.*", "native:sleep", "python:hold_for_ever", "python:.*run")
 
 
