@@ -51,7 +51,7 @@ class Host:
     def play(self, probing: Cli | None = None) -> dict:
         """With `probing`, after it was injected."""
         if probing is not None:
-            probing("-t", self.pid, "inject").expect(0)
+            probing("-t", self.pid, "inject", "--no-python").expect(0)
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())

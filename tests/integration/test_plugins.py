@@ -146,7 +146,7 @@ def test_views_and_macros_of_the_user_last(probing: Cli, target: StartTarget, co
     # A change is seen by the next query.
     mine.write_text("CREATE MACRO mb(bytes) AS bytes / 1000000;")
     assert ask("SELECT mb(2000000)::DOUBLE AS two").expect(0).json == [{"two": 2.0}]
-    assert "sleepers" in ask("SELECT * FROM sleepers").expect(1).stderr
+    assert "sleepers" in ask("SELECT * FROM sleepers").expect(2).stderr
     # What does not work is said, and keeps nobody from asking.
     (config_folder / "broken.sql").write_text("CREATE TABLE t (x INT); CREATE VIEW v AS SELECT * FORM x")
     answer = ask("SELECT mb(1000000)::DOUBLE AS one").expect(0)
