@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,10 @@ def main() -> int:
             job.kill()
             job.wait()
     print(f"{objects:,} objects, {answer['references']:,} references: {' '.join(f'{s:.2f}' for s in took)} s")
+    results = ROOT / "bench/results"
+    results.mkdir(exist_ok=True)
+    content = {"objects": objects, "runs": RUNS, "median_s": statistics.median(took), "peak_mb": min(peaks)}
+    (results / time.strftime("heap-%Y%m%d-%H%M%S.json")).write_text(json.dumps(content, indent=1) + "\n")
     promises = Promises()
     promises.at_most("memory --heap of 2 million objects, whole command", min(took), MOST_SECONDS, "s")
     promises.at_most("memory of the command meanwhile", min(peaks), MOST_PEAK_MB, "MB")

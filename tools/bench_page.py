@@ -162,6 +162,20 @@ def start_hook(content: Content) -> list[Block]:
     ]
 
 
+def flight_recorder(content: Content) -> list[Block]:
+    times = [("median", content["median_ms"]), ("worst", content["worst_ms"])]
+    return [
+        f"{content['readings']} readings; one every five seconds takes {content['percent']:.2f} % of a core. "
+        "Nobody reads it unasked.",
+        Plot("CPU time of a reading", [Bar(name, value) for name, value in times], "ms"),
+    ]
+
+
+def heap(content: Content) -> list[Block]:
+    bars = [Bar("probing memory --heap", content["median_s"])]
+    return [f"{content['objects']:,} objects, {content['runs']} readings.", Plot("whole command", bars, "s")]
+
+
 def talk(content: Content) -> list[Block]:
     rows = content["rows"]
     return [
@@ -240,6 +254,10 @@ SECTIONS = {
     "fleet": Section("10,000 ranks through ClickHouse", "bench/fleet.py", fleet),
     "diagnose": Section("What is wrong, by name", "bench/diagnose.py", diagnose),
     "start_hook": Section("The start hook", "bench/start_hook.py", start_hook),
+    "flight_recorder": Section(
+        "Reading torch's Flight Recorder", "bench/flight_recorder.py", flight_recorder
+    ),
+    "heap": Section("Memory of a process", "bench/heap.py", heap),
 }
 
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scoped_fd.h"
 #include "inject/entry_points.h"
@@ -89,9 +90,10 @@ Check CheckTracer(const Status& status) {
                 "detach that debugger or profiler first");
 }
 
+bool IsStopped(const Status& status) { return status.state == 'T' || status.state == 't'; }
+
 Check CheckRunning(const Status& status) {
-  if (status.state != 'T' && status.state != 't')
-    return Passed("state", std::string("state ") + status.state);
+  if (!IsStopped(status)) return Passed("state", std::string("state ") + status.state);
   return Failed("state", Code::kPermission, ProcessText(status.pid) + " is stopped (state T)",
                 "let it run with `kill -CONT " + std::to_string(status.pid) + "`; `backtrace` works without");
 }
@@ -195,10 +197,24 @@ Check CheckMemory(const Status& status) {
   return Passed("C library", "glibc");
 }
 
+// What a sampler of ours does to the process for a moment is none of its properties: it comes and goes some
+// hundred times a second, also while the kernel's text is read.
+Result<Status> ReadUndisturbed(pid_t pid) {
+  constexpr int kLooks = 20;
+  constexpr std::int64_t kBetweenUs = 500;
+  Result<Status> status = process::ReadStatus(pid);
+  for (int look = 1; look < kLooks && status.ok() && (status->tracer != 0 || IsStopped(*status)); ++look) {
+    if (!process::WaitForOurOtherTracers(pid)) break;
+    SleepUs(kBetweenUs);
+    status = process::ReadStatus(pid);
+  }
+  return status;
+}
+
 }  // namespace
 
 std::vector<Check> Examine(pid_t pid) {
-  auto status = process::ReadStatus(pid);
+  const auto status = ReadUndisturbed(pid);
   if (!status.ok()) return {{"process", false, status.error().message, status.error()}};
   std::vector<Check> checks{CheckKind(*status)};
   // What is not a program at all has none of the other properties.

@@ -32,6 +32,8 @@ RESULTS: dict[str, dict[str, object]] = {
         "options": {"threads": 150, "rate": 100},
         "rows": [{"tool": "probing record", "sampler_cpu_percent": 4.6, "slower_percent": -2.0}],
     },
+    "flight_recorder": MACHINE | {"readings": 60, "median_ms": 19.7, "worst_ms": 21.0, "percent": 0.39},
+    "heap": MACHINE | {"objects": 2_000_000, "runs": 5, "median_s": 3.4, "peak_mb": 523.0},
     "truth": MACHINE
     | {
         "wrong": [],

@@ -29,9 +29,9 @@ def start(
     probing: Cli, target: StartTarget, kind: str, stalls: int, truth: Path, python: str, *lengths: float
 ) -> Target:
     environment = {"PYTHONPATH": str(PACKAGE), "PROBING_LIBRARY": str(harness.BIN / "libprobing.so")}
+    probing("config", "probing.stalls.limit=0.05").expect(0)
     started = target("stalls", kind, stalls, truth, *lengths, python=python, **environment)
     probing("-t", started.pid, "inject").expect(0)
-    harness.ask_daemon("POST", "config", {"set": {"probing.stalls.limit": "0.05"}})
     return started
 
 
