@@ -172,8 +172,12 @@ def flight_recorder(content: Content) -> list[Block]:
 
 
 def heap(content: Content) -> list[Block]:
-    bars = [Bar("probing memory --heap", content["median_s"])]
-    return [f"{content['objects']:,} objects, {content['runs']} readings.", Plot("whole command", bars, "s")]
+    command = "probing memory --heap"
+    return [
+        f"{content['objects']:,} objects, {content['runs']} readings.",
+        Plot("whole command", [Bar(command, content["median_s"])], "s"),
+        Plot("memory of the command", [Bar(command, content["peak_mb"])], "MB"),
+    ]
 
 
 def talk(content: Content) -> list[Block]:
