@@ -82,9 +82,10 @@ void Series::LookForTargets() {
   }
 }
 
-ring::Arena* Series::ArenaOf(pid_t pid, std::uint64_t start_ticks) {
+std::shared_ptr<ring::Arena> Series::ArenaOf(pid_t pid, std::uint64_t start_ticks) {
   const auto known = known_.find({pid, start_ticks});
-  return known == known_.end() || known->second == nullptr ? nullptr : known->second->arena.get();
+  if (known == known_.end() || known->second == nullptr || known->second->arena == nullptr) return nullptr;
+  return {known->second, known->second->arena.get()};
 }
 
 void Series::Forget(About& about) {

@@ -29,9 +29,9 @@ class Series {
   // From now on.
   void Watch();
 
-  // Where more can be written about a target; null when nothing is written about it (any more). For the
-  // daemon's thread, and not across a wait.
-  ring::Arena* ArenaOf(pid_t pid, std::uint64_t start_ticks);
+  // Where more can be written about a target; null when nothing is written about it (any more). Another
+  // one when its probe was taken out and put in again. For the daemon's thread.
+  std::shared_ptr<ring::Arena> ArenaOf(pid_t pid, std::uint64_t start_ticks);
 
  private:
   using Identity = std::pair<pid_t, std::uint64_t>;  // pid and when it started

@@ -114,9 +114,11 @@ Result<void> Stalls::Add(pid_t pid, Stall stall) {
 }
 
 void Stalls::Write(const Identity& identity, Watched& watched, const Stall& stall) {
-  if (!watched.table) {
-    ring::Arena* const arena = series_.ArenaOf(identity.first, identity.second);
-    if (arena == nullptr) return;
+  const std::shared_ptr<ring::Arena> arena = series_.ArenaOf(identity.first, identity.second);
+  if (arena == nullptr) return;
+  if (!watched.table || watched.arena != arena) {
+    watched.table.reset();
+    watched.arena = arena;
     Result<observe::SeriesTable> table = observe::SeriesTable::Add(*arena, "python.stalls", kColumns, kRows);
     if (!table.ok()) return Log(LogLevel::kWarn, "python.stalls: " + table.error().message);
     watched.table.emplace(std::move(*table));

@@ -39,8 +39,9 @@ class Stalls {
   struct Watched {
     std::optional<StallThread> thread;
     StallEvents events;
-    std::optional<observe::SeriesTable> table;
-    double limit = 0;  // of the thread
+    std::shared_ptr<ring::Arena> arena;  // of Series, which may take another one when a probe comes anew
+    std::optional<observe::SeriesTable> table;  // in it
+    double limit = 0;                           // of the thread
   };
 
   boost::asio::awaitable<void> Tick();

@@ -131,6 +131,18 @@ def test_what_others_notice_is_kept_with_the_stacks_of_that_moment(
     assert [burst["reason"] for burst in bursts] == ["a client timed out"]
 
 
+def test_a_job_that_is_entered_again_is_watched_on(probing: Cli, target: StartTarget, tmp_path: Path) -> None:
+    """Its rows were written into the memory of the visit before, which probingd did not survive."""
+    job = start(probing, target, "loop", 0, tmp_path / "truth.json", python_of("loop"))
+    sql = f"SELECT * FROM ({SQL}) WHERE kind = 'event'"
+    for visit in range(3):
+        event = {"target": job.pid, "name": f"visit {visit}"}
+        wait_until(lambda event=event: "error" not in harness.ask_daemon("POST", "events", event))
+        assert any(row["why"].startswith(f"visit {visit}") for row in rows_of(probing, job.pid, sql))
+        probing("-t", job.pid, "eject").expect(0)
+        probing("-t", job.pid, "inject").expect(0)
+
+
 def test_events_and_metrics_of_the_program_are_kept(
     probing: Cli, target: StartTarget, tmp_path: Path
 ) -> None:
