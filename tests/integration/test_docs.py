@@ -216,7 +216,8 @@ def test_commands_of_the_documents_work(probing: Cli, job: Target) -> None:
             continue  # those run by themselves, below
         if not any(word.startswith(NEEDS_MORE) for word in words):
             takes = {"backtrace", "inject", "config", "memory", "top"}
-            target = ["-t", str(job.pid)] if words[0] in takes else []
+            of_daemon = words[0] == "config" and any(word.startswith("probing.stalls.") for word in words)
+            target = ["-t", str(job.pid)] if words[0] in takes and not of_daemon else []
             probing(*target, *(word.replace("4711", str(job.pid)) for word in words)).expect(0)
     assert len(some) > 10
     probing("-t", job.pid, "config", "probing.torch.profiling=off").expect(0)
