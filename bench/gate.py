@@ -113,7 +113,7 @@ def inject(short: bool) -> dict[str, float]:
             while len(held["ours"]) < 5 or (time.monotonic() < began + seconds and len(held["ours"]) < 40):
                 held["theirs"].append(stop_and_go(target.pid))
                 injected = subprocess.run(
-                    [probing, "-t", str(target.pid), "inject", "--json"],
+                    [probing, "-t", str(target.pid), "inject", "--no-python", "--json"],
                     capture_output=True,
                     check=True,
                     env=harness.clean_environment(),

@@ -30,7 +30,7 @@ constexpr char kStyle[] =
     "svg{background:#fff}.page{fill:#fff}.quiet{fill:#666}.f{cursor:pointer}.f:hover "
     "rect{stroke:#111;stroke-width:1}"
     ".f text{pointer-events:none}.caller{opacity:.45}.legend{cursor:pointer}.legend text.quiet{fill:#666}"
-    ".legend.off{opacity:.4}.off-class{opacity:.18}.f.hit rect{fill:#d946ef}"
+    ".legend.off{opacity:.4}.off-class{opacity:.18}.f.hit rect{fill:#c026d3}"
     ".button{cursor:pointer;fill:#0b5fd0;text-decoration:underline}"
     "@media(prefers-color-scheme:dark){.legend "
     "text.quiet{fill:#aaa}svg{background:#17181a}.page{fill:#17181a}.quiet{fill:#"

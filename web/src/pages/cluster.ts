@@ -177,7 +177,7 @@ function group({ processes, ranks, innermost, stack }: StackGroup, closed: Set<s
     "details",
     { class: "stack-group", open: !closed.has(stack), ontoggle: remember },
     h("summary", {}, h("strong", {}, who), " in ", h("code", {}, innermost ?? "no Python code")),
-    h("pre", {}, stack ?? ""),
+    h("pre", { tabindex: "0" }, stack ?? ""),
   );
 }
 
