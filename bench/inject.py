@@ -182,7 +182,7 @@ def footprint(runs: int) -> dict[str, float]:
     added = (0, 0)
     try:
         for number in range(runs):
-            report = probing("-t", target.pid, "inject", "--json").expect(0).json
+            report = probing("-t", target.pid, "inject", "--no-python", "--json").expect(0).json
             held.append(report["held_us"])
             total.append(report["total_us"])
             attempts.append(report["attempts"])
