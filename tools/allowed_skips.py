@@ -65,4 +65,9 @@ ALLOWED = (
     Skip("", "needs CAP_SYS_NICE", "containers may not have it"),
     # ── what is too large ────────────────────────────────────────────────────────────────────
     Skip("spark", "needs spark-venv", "450 MB and Java; `make nightly` installs it"),
+    Skip(
+        "DeepSpeed|deepspeed|Ray Train",
+        "needs (deepspeed in build/)?launchers-venv",
+        "1 GB, and a compiler's time: `tools/install_deps.sh launchers` installs it",
+    ),
 )
