@@ -3,8 +3,8 @@
 
     flight_recorder.py [--readings 60]
 
-One rank on gloo whose recorder is full (2000 collectives). At default settings nobody reads it, so that a
-step loses nothing: that is counted. Who asks (`diagnose`, a query) has it read on a thread of the probe's,
+One rank on gloo whose recorder is full (2000 collectives). At default settings it is not read, so that a
+step loses nothing: readings are counted. `diagnose` or a query has it read on a thread of the probe's,
 without the GIL; the CPU time of that is probing.overhead, part collectives. Writes JSON to bench/results/ and
 fails when a promise is not kept.
 """
@@ -76,8 +76,8 @@ def measure(probing: harness.Cli, pid: int, readings: int) -> int:
         was, before = before, cost()
         return was == before
 
-    harness.wait_until(is_quiet, 60, "nobody reads")
-    time.sleep(IDLE_S)  # at default settings, with nobody who asks
+    harness.wait_until(is_quiet, 60, "no reading is under way")
+    time.sleep(IDLE_S)  # at default settings, without a request
     unasked = cost()[0] - before[0]
     took_ms = []
     for _ in range(readings):
@@ -90,7 +90,7 @@ def measure(probing: harness.Cli, pid: int, readings: int) -> int:
     worst = max(took_ms, default=float("nan"))
     percent = 100 * median / 1e3 / WATCH_S
     promises = Promises()
-    promises.at_most("readings that nobody asked for", unasked, 0)
+    promises.at_most("readings without a request", unasked, 0)
     promises.at_most(f"a reading of {FULL} collectives, CPU time", median, MOST_MS, "ms")
     print(f"{len(took_ms)} readings, worst {worst:.2f} ms")
     print(f"one every {WATCH_S:g} s takes {percent:.2f} % of a core")

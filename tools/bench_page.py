@@ -166,7 +166,7 @@ def flight_recorder(content: Content) -> list[Block]:
     times = [("median", content["median_ms"]), ("worst", content["worst_ms"])]
     return [
         f"{content['readings']} readings; one every five seconds takes {content['percent']:.2f} % of a core. "
-        "Nobody reads it unasked.",
+        "It is read only on request.",
         Plot("CPU time of a reading", [Bar(name, value) for name, value in times], "ms"),
     ]
 
