@@ -93,7 +93,6 @@ bool IsPlausible(double seconds) { return std::isfinite(seconds) && seconds >= 0
 
 std::vector<StallEvents::Event> StallEvents::Read(std::span<const std::shared_ptr<const ScopedFd>> rings,
                                                   const Limits& limits) {
-  if (began_ns_ == 0) began_ns_ = WallNs();
   std::erase_if(rings_, [&](const auto& entry) {
     return std::ranges::none_of(rings, [&](const auto& fd) { return fd == entry.second.fd; });
   });

@@ -31,8 +31,10 @@ class StallEvents {
     std::int64_t usual_ns = 0;  // 0: there is no usual duration
   };
 
-  // What has come since the last call. The first call learns what is usual, and gives nothing that was over
-  // before it.
+  // Nothing that was over before `began_ns` (wall time) is given; it tells what is usual.
+  explicit StallEvents(std::int64_t began_ns) : began_ns_(began_ns) {}
+
+  // What has come since the last call.
   std::vector<Event> Read(std::span<const std::shared_ptr<const ScopedFd>> rings, const Limits& limits);
 
  private:
@@ -53,7 +55,7 @@ class StallEvents {
 
   std::map<int, Ring> rings_;  // by descriptor
   std::deque<double> steps_;   // durations of the last ones, in seconds
-  std::int64_t began_ns_ = 0;  // wall time
+  std::int64_t began_ns_;
 };
 
 }  // namespace probing::daemon

@@ -78,15 +78,20 @@ void Stalls::FollowTargets() {
     if (!is_due) continue;
     watched.thread.reset();
     watched.limit = limit;
-    if (limit > 0)
-      watched.thread.emplace(target->pid,
-                             observe::StallOptions{.limit_ns = static_cast<std::int64_t>(limit * 1e9)});
+    if (limit == 0) {
+      watched.events.reset();
+      continue;
+    }
+    watched.thread.emplace(target->pid,
+                           observe::StallOptions{.limit_ns = static_cast<std::int64_t>(limit * 1e9)});
+    // Now, not at the first look: what the program says right after `inject` is not lost.
+    if (!watched.events) watched.events.emplace(WallNs());
   }
   std::erase_if(watched_, [&](const auto& entry) { return !known.contains(entry.first); });
 }
 
 void Stalls::Collect(const Identity& identity, const Target& target, Watched& watched) {
-  if (!watched.thread) return;
+  if (!watched.thread || !watched.events) return;
   for (const Stall& stall : watched.thread->Take()) Write(identity, watched, stall);
   const StallEvents::Limits limits{
       .step_factor = settings_.GetNumber("probing.stalls.step_factor"),
@@ -94,7 +99,7 @@ void Stalls::Collect(const Identity& identity, const Target& target, Watched& wa
       .exceptions = std::string(settings_.Get("probing.stalls.exceptions")),
       .metrics = std::string(settings_.Get("probing.stalls.metrics")),
   };
-  for (StallEvents::Event& event : watched.events.Read(target.ring_fds, limits)) {
+  for (StallEvents::Event& event : watched.events->Read(target.ring_fds, limits)) {
     watched.thread->Explain(event.stall, event.usual_ns);
     if (event.stall.duration_ns == 0) watched.thread->LookCloser(MonotonicNs() + kCloserNs);
     Write(identity, watched, event.stall);

@@ -38,7 +38,7 @@ class Stalls {
   using Identity = std::pair<pid_t, std::uint64_t>;  // pid and when it started
   struct Watched {
     std::optional<StallThread> thread;
-    StallEvents events;
+    std::optional<StallEvents> events;  // since it is watched
     std::shared_ptr<ring::Arena> arena;  // of Series, which may take another one when a probe comes anew
     std::optional<observe::SeriesTable> table;  // in it
     double limit = 0;                           // of the thread

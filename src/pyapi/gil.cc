@@ -122,9 +122,18 @@ void FindBreaker(const PythonApi& api) {
       "interval (5 ms) longer");
 }
 
+// Py_IsInitialized() of 3.6 says yes from the first moment of a start on. The main module is made when there is
+// an import system: code of ours that imports earlier changes sys.modules while that is gone through, and the
+// program does not start. With the GIL, or without there being one.
+bool HasMainModule(const PythonApi& api) {
+  PyObject* modules = api.PyImport_GetModuleDict();
+  return modules != nullptr && api.PyDict_GetItemString(modules, "__main__") != nullptr;
+}
+
 // Runs on the main thread of a Python 3.6 that never had a second thread.
 int CreateGil(void* argument) {
-  static_cast<const PythonApi*>(argument)->PyEval_InitThreads();
+  const auto* api = static_cast<const PythonApi*>(argument);
+  if (HasMainModule(*api)) api->PyEval_InitThreads();
   pending.store(false);
   return 0;
 }

@@ -86,3 +86,26 @@ def test_a_core_names_the_thread_that_collected_garbage(
     says = harness.version_of(python)[1] >= 7
     assert seen["collecting_garbage"] is (True if says else None)
     assert [thread["collecting_garbage"] for thread in seen["threads"]] == [says]
+
+
+def test_nothing_of_ours_runs_in_a_python_that_has_no_main_module_yet(python: str, tmp_path: Path) -> None:
+    """3.6 calls itself initialized from the first moment on, and its import system is gone through while it
+    is made: a module that we import then ends the program."""
+    library = tmp_path / "libslow.so"
+    source = harness.TARGETS / "library_slow_start.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    code = """
+import sys, time
+deadline = time.monotonic() + 20
+while "atexit" not in sys.modules and time.monotonic() < deadline:
+    time.sleep(0.001)
+names = list(sys.modules)
+print(names.index("__main__") < names.index("atexit"))
+"""
+    done = subprocess.run(
+        [harness.pythons()[python], "-I", "-S", "-c", code],
+        env=harness.clean_environment() | {"LD_PRELOAD": f"{library}:{harness.BIN / 'libprobing.so'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

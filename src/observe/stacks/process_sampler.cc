@@ -201,12 +201,12 @@ void ProcessSampler::ReadMixed(cpython::Thread thread, bool is_python, const Tic
 std::vector<flame::Frame> ProcessSampler::ByTask(const cpython::Thread& thread,
                                                  std::vector<flame::Frame> frames) const {
   if (task_mode_ == SamplerOptions::Tasks::kNone || thread.skipped || thread.torn) return frames;
-  const auto runs = std::find_if(tasks_.begin(), tasks_.end(), [&](const cpython::Task& task) {
-    return task.tid == thread.tid && task.state == cpython::Task::State::kRunning;
-  });
-  RunningTask running{thread.tid, nullptr, ""};
-  if (runs != tasks_.end()) running = {thread.tid, &*runs, interpreter_->RunningFunction(*runs)};
-  return FramesByTask(std::move(frames), running, tasks_);
+  std::vector<RunningTask> running;
+  for (const cpython::Task& task : tasks_) {
+    if (task.tid == thread.tid && task.state == cpython::Task::State::kRunning)
+      running.push_back({&task, interpreter_->RunningFunction(task)});
+  }
+  return FramesByTask(std::move(frames), thread.tid, running, tasks_);
 }
 
 // Each is a thread of its own in the profile: there is nothing else that they could be in one after the

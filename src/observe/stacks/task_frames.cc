@@ -66,8 +66,11 @@ bool IsGivenName(const std::string& name) {
 
 // The task that a stack is of whose coroutine is `function`. Stack and tasks were read one after the other,
 // so another one may run by now. Null: none, or nobody knows which.
-const Task* TaskOf(const std::string& function, const RunningTask& running, const std::vector<Task>& tasks) {
-  if (running.task != nullptr && running.function == function) return running.task;
+const Task* TaskOf(const std::string& function, const std::vector<RunningTask>& running,
+                   const std::vector<Task>& tasks) {
+  for (const RunningTask& one : running) {
+    if (one.function == function) return one.task;
+  }
   const Task* found = nullptr;
   for (const Task& task : tasks) {
     if (FunctionOf(task) != function) continue;
@@ -80,12 +83,12 @@ const Task* TaskOf(const std::string& function, const RunningTask& running, cons
 }
 
 // So many frames are within a task of the thread, by the name of its coroutine: a loop in C has no frame.
-std::size_t WithinTask(const std::vector<Frame>& frames, const RunningTask& running,
+std::size_t WithinTask(const std::vector<Frame>& frames, pid_t tid, const std::vector<RunningTask>& running,
                        const std::vector<Task>& tasks) {
   std::vector<std::string> functions;
-  if (running.task != nullptr) functions.push_back(running.function);
+  for (const RunningTask& one : running) functions.push_back(one.function);
   for (const Task& task : tasks) {
-    if (task.tid == running.tid && running.tid != 0) functions.push_back(FunctionOf(task));
+    if (task.tid == tid && tid != 0) functions.push_back(FunctionOf(task));
   }
   for (std::size_t i = frames.size(); i > 0; --i) {
     const Frame& frame = frames[i - 1];
@@ -103,12 +106,12 @@ std::string LabelOf(const Task& task, const std::string& function) {
   return function;
 }
 
-std::vector<Frame> FramesByTask(std::vector<Frame> frames, const RunningTask& running,
+std::vector<Frame> FramesByTask(std::vector<Frame> frames, pid_t tid, const std::vector<RunningTask>& running,
                                 const std::vector<Task>& tasks) {
   std::size_t inside = 0;  // so many frames are within the loop
   LoopPart part = LoopPart::kNone;
   for (; inside < frames.size() && part == LoopPart::kNone; ++inside) part = PartOf(frames[inside]);
-  inside = part == LoopPart::kNone ? WithinTask(frames, running, tasks) : inside - 1;
+  inside = part == LoopPart::kNone ? WithinTask(frames, tid, running, tasks) : inside - 1;
   if (part == LoopPart::kNone && inside == 0) return frames;
   const auto is_python = [](const Frame& frame) { return frame.kind == FrameKind::kPython; };
   const auto outermost =

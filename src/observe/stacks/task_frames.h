@@ -14,10 +14,10 @@ namespace probing::observe {
 // tasks of a kind are together.
 std::string LabelOf(const cpython::Task& task, const std::string& function);
 
-// A task of a thread that runs, and the function of its coroutine, "" when nobody knows.
+// A task that ran when it was read, and the function of its coroutine, "" when nobody knows. A thread may have
+// several: tasks are read one after the other, and it goes on meanwhile.
 struct RunningTask {
-  pid_t tid = 0;                        // of the thread
-  const cpython::Task* task = nullptr;  // null: no task runs
+  const cpython::Task* task = nullptr;
   std::string function;
 };
 
@@ -25,7 +25,8 @@ struct RunningTask {
 // kind kGroup) with the task's name, and below the tasks that wait for it; what the loop does itself is below
 // "event loop". Frames of other threads come back as they are. Stack and tasks may be of different moments:
 // what does not fit together is not put together.
-std::vector<flame::Frame> FramesByTask(std::vector<flame::Frame> frames, const RunningTask& running,
+std::vector<flame::Frame> FramesByTask(std::vector<flame::Frame> frames, pid_t tid,
+                                       const std::vector<RunningTask>& running,
                                        const std::vector<cpython::Task>& tasks);
 
 // The same for a task that does not run.
