@@ -180,6 +180,14 @@ def heap(content: Content) -> list[Block]:
     ]
 
 
+def profile(content: Content) -> list[Block]:
+    bars = [Bar(kind, content[kind]["ms"]) for kind in ("before", "by hand", "ours", "after")]
+    return [
+        f"{content['ours']['steps']} steps of a small transformer under `probing profile`.",
+        Plot("CPU time of a step", bars, "ms"),
+    ]
+
+
 def talk(content: Content) -> list[Block]:
     rows = content["rows"]
     return [
@@ -262,6 +270,7 @@ SECTIONS = {
         "Reading torch's Flight Recorder", "bench/flight_recorder.py", flight_recorder
     ),
     "heap": Section("Memory of a process", "bench/heap.py", heap),
+    "profile": Section("torch's profiler in a running job", "bench/profile.py", profile),
 }
 
 

@@ -1,7 +1,5 @@
 #include "cli/gpu_memory.h"
 
-#include <array>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,15 +50,7 @@ Result<Json> RowsOf(const Invocation& invocation, const std::string& sql) {
 }
 
 std::string Size(const Json& row, const char* name) {
-  const double bytes = row[name].is_number() ? row[name].get<double>() : 0;
-  std::array<char, 32> text{};
-  if (bytes >= 1 << 30)
-    std::snprintf(text.data(), text.size(), "%.2f GB", bytes / (1 << 30));
-  else if (bytes >= 1 << 20)
-    std::snprintf(text.data(), text.size(), "%.1f MB", bytes / (1 << 20));
-  else
-    std::snprintf(text.data(), text.size(), "%.1f KB", bytes / 1024);
-  return text.data();
+  return FormatBytes(row[name].is_number() ? row[name].get<double>() : 0);
 }
 
 std::string Count(const Json& row, const char* name, std::string_view one, std::string_view many) {

@@ -195,4 +195,15 @@ std::string FormatDuration(std::int64_t seconds) {
   return std::to_string(seconds / 86400) + " d " + std::to_string(seconds / 3600 % 24) + " h";
 }
 
+std::string FormatBytes(double bytes) {
+  std::array<char, 32> text{};
+  if (bytes >= 1 << 30)
+    std::snprintf(text.data(), text.size(), "%.2f GB", bytes / (1 << 30));
+  else if (bytes >= 1 << 20)
+    std::snprintf(text.data(), text.size(), "%.1f MB", bytes / (1 << 20));
+  else
+    std::snprintf(text.data(), text.size(), "%.1f KB", bytes / 1024);
+  return text.data();
+}
+
 }  // namespace probing::cli

@@ -53,5 +53,7 @@ std::string Wrapped(std::string_view text, std::size_t columns, std::size_t inde
 std::string FormatTime(std::int64_t wall_ns);
 // "3 h 12 min", the two largest units.
 std::string FormatDuration(std::int64_t seconds);
+// "1.25 GB", "3.5 MB", "0.2 KB"; 1 KB is 1024 bytes.
+std::string FormatBytes(double bytes);
 
 }  // namespace probing::cli

@@ -34,6 +34,18 @@ constexpr const char* kOpsSql = R"(
 SELECT op, calls, self_us AS us, self_us / sum(self_us) OVER () AS share, bytes
 FROM python.op_costs WHERE kind IN ('op', 'runtime') AND profile = (SELECT max(profile) FROM python.torch_ops)
 ORDER BY self_us DESC LIMIT 5)";
+// Memory is allocated by aten::empty and its like, for the operator that called them.
+constexpr const char* kMemorySql = R"(
+WITH RECURSIVE ops AS (
+  SELECT *, regexp_matches(op, '^aten::(empty|new_empty|resize)') AS allocates FROM python.torch_ops
+  WHERE kind IN ('op', 'annotation') AND profile = (SELECT max(profile) FROM python.torch_ops)),
+callers AS (
+  SELECT pid, op, module, parent_id, allocates, bytes, 0 AS depth FROM ops WHERE bytes <> 0
+  UNION ALL
+  SELECT o.pid, o.op, o.module, o.parent_id, o.allocates, c.bytes, c.depth + 1 FROM callers c
+  JOIN ops o ON o.op_id = c.parent_id AND o.pid = c.pid WHERE c.allocates AND c.depth < 10)
+SELECT op, module, CAST(sum(bytes) AS BIGINT) AS bytes, count(*) AS calls FROM callers
+WHERE NOT allocates OR parent_id IS NULL GROUP BY ALL HAVING sum(bytes) > 0 ORDER BY bytes DESC LIMIT 5)";
 
 Result<Json> Rows(Question question, const char* sql) {
   question.sql = sql;
@@ -132,6 +144,13 @@ Result<Json> ProfileReport(const Question& about) {
     if (gpus.empty()) costs.Add(Number(op, "us"), text);
     cpu.push_back(text);
   }
+  ASSIGN_OR_RETURN(const Json allocating, Rows(about, kMemorySql));
+  Json memory = Json::array();
+  for (const Json& op : allocating) {
+    const std::string module = Text(op, "module");
+    memory.push_back(Text(op, "op") + (module.empty() ? "" : " of " + module) + " allocated " +
+                     FormatBytes(Number(op, "bytes")) + " more than it freed");
+  }
   const Json row = found.empty() ? Json::object() : found.front();
   return Json{{"profile", row.value("profile", Json())},
               {"seconds", Number(row, "us") / 1e6},
@@ -139,7 +158,8 @@ Result<Json> ProfileReport(const Question& about) {
               {"ops", row.value("ops", Json())},
               {"gpus", gpus},
               {"costs", costs.Biggest()},
-              {"cpu", cpu}};
+              {"cpu", cpu},
+              {"memory", memory}};
 }
 
 std::string ProfileText(const Json& report) {
@@ -161,6 +181,10 @@ std::string ProfileText(const Json& report) {
   if (!report["gpus"].empty() && !report["cpu"].empty()) {
     text += "\nOn the CPU:\n";
     for (const Json& op : report["cpu"]) text += "  - " + op.get<std::string>() + "\n";
+  }
+  if (!report["memory"].empty()) {
+    text += "\nMemory:\n";
+    for (const Json& op : report["memory"]) text += "  - " + op.get<std::string>() + "\n";
   }
   return text;
 }

@@ -130,10 +130,13 @@ asio::awaitable<Unseen::Report> Unseen::Explain(Question question) {
   const std::string table = TableOfProbe(question.sql);
   if (table.empty()) co_return report;
   std::vector<pid_t> asked;
+  bool was_recorded = false;  // a profile, or a snapshot of a GPU's memory
   for (const Target* each : targets_.Shown()) {
     const bool is_wanted = (!question.target || each->pid == *question.target) &&
                            (!question.job || each->identity.JobName() == *question.job);
-    if (is_wanted && each->state == TargetState::kLive) asked.push_back(each->pid);
+    if (!is_wanted || each->state != TargetState::kLive) continue;
+    asked.push_back(each->pid);
+    was_recorded = was_recorded || !each->profiles.empty();
   }
   if (question.target) {
     const pid_t pid = *question.target;
@@ -157,6 +160,7 @@ asio::awaitable<Unseen::Report> Unseen::Explain(Question question) {
           ": `probing -t PID inject` enters one, `probing inject --job` all ranks of a job");
   }
   if (question.rows > 0 || asked.empty() || !IsOfTorch(table)) co_return report;
+  if (was_recorded && !CommandBefore(table).empty()) co_return report;
   if (std::string why = co_await WhyNoTorch(table, asked); !why.empty())
     report.warnings.push_back(std::move(why));
   co_return report;

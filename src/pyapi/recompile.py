@@ -126,11 +126,20 @@ def with_constants(code, constants):
     )  # fmt: skip
 
 
+def source_of(code):
+    try:
+        with open(code.co_filename, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Refused(
+            "before Python 3.12 the source of %s() is needed, and %s cannot be read (%s)"
+            % (code.co_name, code.co_filename, error.strerror)
+        )
+
+
 def compiled(code, wanted):
     """The code of a function with the calls in it."""
-    with open(code.co_filename, "rb") as file:
-        source = file.read()
-    tree = compile(source, code.co_filename, "exec", _ast.PyCF_ONLY_AST)
+    tree = compile(source_of(code), code.co_filename, "exec", _ast.PyCF_ONLY_AST)
     definition = find_definition(tree, code)
     for number, kind, line, _ in sorted(wanted, key=lambda item: item[1] == "log"):
         insert(definition, kind, line, b"probing point %d" % number)

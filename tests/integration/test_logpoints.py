@@ -127,6 +127,17 @@ def test_what_cannot_be_watched_is_said(probing: Cli, training: Callable[..., Ta
     assert probing("-t", job.pid, "debug", "nonsense").code == 2
 
 
+@pytest.mark.parametrize("python", [one for one in VERSIONS if version_of(one) < (3, 12)])
+def test_a_function_without_a_source_file_cannot_be_watched_before_3_12(
+    probing: Cli, training: Callable[..., Target], python: str
+) -> None:
+    job = training(python)
+    code = "import sys; exec('def made(): pass', vars(sys.modules['__main__']))"
+    probing("-t", job.pid, "eval", code).expect(0)
+    answer = probing("-t", job.pid, "debug", "watch", "made", "--return").expect(1)
+    assert "the source of made() is needed, and <string> cannot be read (No such file" in answer.stderr
+
+
 @pytest.mark.parametrize("python", VERSIONS)
 def test_points_are_gone_after_eject(probing: Cli, training: Callable[..., Target], python: str) -> None:
     job = training(python)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import harness
 import pytest
 from harness import Cli, wait_until
+from terminal import Terminal
 
 TORCH = harness.ROOT / "build/torch-venv/bin/python"
 pytestmark = [
@@ -44,7 +46,8 @@ def step():
 def said(name):
     return os.path.exists(os.path.join(folder, name))
 def by_hand():
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+    cpu = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[cpu], profile_memory=True) as profiler:
         for _ in range(3):
             step()
     profiler.export_chrome_trace(os.path.join(folder, "by_hand.json"))
@@ -85,7 +88,8 @@ class Job:
     def __init__(self, folder: Path, printed: int = 0, size: int = 4) -> None:
         self.folder, self.output = folder, folder / "output"
         folder.mkdir(exist_ok=True)
-        command = [str(TORCH), "-c", JOB, str(folder), str(printed), str(size)]
+        (folder / "job.py").write_text(JOB)
+        command = [str(TORCH), str(folder / "job.py"), str(folder), str(printed), str(size)]
         with self.output.open("wb") as file:  # both streams, as they come
             self.process = subprocess.Popen(
                 command, stdout=file, stderr=file, env=harness.clean_environment(OMP_NUM_THREADS="1")
@@ -249,6 +253,67 @@ def test_rows_beyond_the_limit_are_counted(probing: Cli, job: Job) -> None:
         assert ask(probing, job.process.pid, "SELECT count(*) AS n FROM python.torch_ops") == [{"n": 50}]
     finally:
         probing("config", "probing.trace.events=2000000").expect(0)
+    job.end()
+
+
+def test_a_quarter_of_a_million_events_are_rows(probing: Cli, job: Job) -> None:
+    probing("-t", job.process.pid, "profile", "--steps", 250, "--timeout", 300, timeout=390).expect(0)
+    sql = "SELECT count(*) AS n, count(DISTINCT step) AS steps FROM python.torch_ops"
+    [row] = ask(probing, job.process.pid, sql)
+    assert row["n"] > 200_000 and row["steps"] == 250
+    job.end()
+
+
+def test_a_profile_beside_tracing_log_points_a_recording_and_a_debugger(
+    probing: Cli, job: Job, terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    pid = job.process.pid
+    probing("-t", pid, "config", "probing.torch.profiling=on").expect(0)
+    probing("-t", pid, "debug", "watch", "step", "--return").expect(0)
+    command = [
+        str(harness.BIN / "probing"),
+        "-t",
+        str(pid),
+        "record",
+        "-d",
+        "120",
+        "-o",
+        str(tmp_path / "stacks"),
+    ]
+    recording = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        probing("-t", pid, "profile", "--steps", 5, timeout=200).expect(0)
+        for table in ("python.torch_ops", "python.torch_steps", "python.logpoints"):
+            assert ask(probing, pid, f"SELECT count(*) AS n FROM {table}")[0]["n"] > 0, table
+    finally:
+        recording.send_signal(signal.SIGINT)
+        recording.wait(60)
+    assert (tmp_path / "stacks").stat().st_size > 0
+    session = terminal(r"\(probing\) ", "-t", pid, "debug")
+    held = probing("-t", pid, "profile", "--timeout", 2, timeout=200).expect(1)
+    assert "no optimizer has ended a step within the time limit" in held.stderr
+    session.ask("detach", "goes on")
+    assert session.wait() == 0
+    probing("-t", pid, "profile", "--steps", 1, timeout=200).expect(0)
+    probing("-t", pid, "eject").expect(0)
+    job.end()
+
+
+def test_operators_that_allocate_are_named_where_a_trace_has_them(
+    probing: Cli, job: Job, tmp_path: Path
+) -> None:
+    job.say("by_hand")  # its trace has memory
+    job.wait_for("counts")
+    trace = job.folder / "by_hand.json"
+    lines = probing("-t", trace, "profile", "--json").expect(0).json["memory"]
+    assert lines and all(
+        re.fullmatch(r"\S.* allocated [\d.]+ [KMG]B more than it freed", line) for line in lines
+    )
+    assert not any(line.startswith("aten::empty") for line in lines), "they are called by others"
+    assert "\nMemory:\n" in probing("-t", trace, "profile").expect(0).stdout
+    # A profile of ours says nothing about it, and nothing beside it.
+    answer = probing("-t", job.process.pid, "profile", "--steps", 1, timeout=200).expect(0)
+    assert "Memory:" not in answer.stdout and "there is nothing of it" not in answer.stderr
     job.end()
 
 
