@@ -312,14 +312,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "probing.server.rights does nothing",
     ),
     Mutant(
-        "src/pyapi/exprs.py",
+        "src/embedded/torch/exprs.py",
         "VALUES_SHARE = 0.005",
         "VALUES_SHARE = 0.5",
         ("tests/integration/test_torch_tracing.py::test_values_take_a_share_of_the_time_and_no_more",),
         "expressions take a hundred times what they may",
     ),
     Mutant(
-        "src/pyapi/watch.py",
+        "src/embedded/debug/watch.py",
         'self.rate = float(options.get("rate") or NO_RATE)',
         'self.rate = 20 * float(options.get("rate") or NO_RATE)',
         ("tests/integration/test_logpoints.py::test_a_rate_is_kept",),
@@ -548,21 +548,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "a probe answers any user",
     ),
     Mutant(
-        "src/pyapi/instead.py",
+        "src/embedded/console/instead.py",
         "            del names[name]",
         "            pass",
         ("tests/integration/test_leaving.py::test_the_job_is_what_it_was_and_goes_on_as_ever",),
         "what was put into the job stays there",
     ),
     Mutant(
-        "src/pyapi/evaluator_work.cc",
+        "src/console/evaluator_work.cc",
         "answer == nullptr && result_.interrupted",
         "answer == nullptr",
         ("tests/integration/test_eval.py::test_a_failure_of_our_own_is_not_called_an_interrupt",),
         "a failure of our own is called KeyboardInterrupt",
     ),
     Mutant(
-        "src/pyapi/capture.py",
+        "src/embedded/console/capture.py",
         "if stream is None or not instead.put_into",
         "if True or not instead.put_into",
         ("tests/integration/test_leaving.py::test_a_job_that_redirects_its_output_gets_its_own_stream_back",),
@@ -577,14 +577,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # ── tensors and the heap ────────────────────────────────────────────────────────────────────
     Mutant(
-        "src/pyapi/still.cc",
+        "src/console/still.cc",
         'kReplaceGradients{"grad", "_grad"}',
         'kReplaceGradients{"no_grad_", "_no_grad_"}',
         ("tests/integration/test_looks_at_tensors.py::test_looking_at_gradients_does_not_kill_a_training",),
         "a gradient is read while it is replaced",
     ),
     Mutant(
-        "src/pyapi/heap.py",
+        "src/embedded/core/heap.py",
         "HOLD_US = 2000 ",
         "HOLD_US = 20000000 ",
         ("tests/integration/test_looks_at_tensors.py::test_tables_of_the_heap_let_a_large_job_go_on",),
@@ -701,10 +701,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "PROBING=1 torchrun reaches no rank",
     ),
     Mutant(
-        "src/pyapi/guarded_call.cc",
+        "src/torch/guarded_call.cc",
         "if ((actions & kSearchPhase) != 0) return kHandlerFound;",
         "if ((actions & kSearchPhase) != 0) return kContinue;",
-        ("pyapi.GuardedCall",),
+        ("torch.GuardedCall",),
         "an exception of torch ends the job",
     ),
     Mutant(
@@ -715,7 +715,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a pickle that lies is read beyond its stack",
     ),
     Mutant(
-        "src/pyapi/flight_recorder.cc",
+        "src/torch/flight_recorder.cc",
         "if (entry.record_id <= seen.last_id || IsOwn(entry)) continue;",
         "if (IsOwn(entry)) continue;",
         ("tests/integration/test_ddp.py::test_every_collective_of_cpp_is_a_row_once",),
@@ -733,7 +733,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "PROBE_BG=0 does not wait",
     ),
     Mutant(
-        "src/pyapi/exprs.py",
+        "src/embedded/torch/exprs.py",
         "VALUES_SHARE = 0.005",
         "VALUES_SHARE = 0.5",
         ("tests/integration/test_torch_tracing.py::test_values_at_the_ends_of_steps_take_half_a_percent",),
@@ -747,7 +747,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "Python warns about the probe's thread when the job forks",
     ),
     Mutant(
-        "src/pyapi/exit_guard.py",
+        "src/embedded/core/exit_guard.py",
         '_builtin_from_name("atexit")',
         '_not_there("atexit")',
         (
@@ -757,7 +757,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the first code of ours waits for the lock of imports, and nothing waits for that code",
     ),
     Mutant(
-        "src/pyapi/evaluator_release.cc",
+        "src/console/evaluator_release.cc",
         "  if (!function_left_) ForgetTorchTracer();",
         "  ForgetTorchTracer();",
         ("tests/integration/test_torch_leaving.py",),

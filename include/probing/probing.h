@@ -22,7 +22,7 @@ PROBING_EXPORT int probing_active(void);
 PROBING_EXPORT int probing_start(void);
 
 /* For the Python package. Leaves a dict of functions in sys.modules["_probing_native"], to be taken
- * out by the caller; src/pyapi/native.h lists them. 1, or 0 when there is no probe or no Python. */
+ * out by the caller; src/hooks/native.h lists them. 1, or 0 when there is no probe or no Python. */
 PROBING_EXPORT int probing_python(void);
 
 /* Tables of your own, written by native code of the job: docs/guides/plugins.md. */

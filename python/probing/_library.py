@@ -90,7 +90,7 @@ def load(path=None):
 
 
 def native():
-    """The probe's functions for Python as a dict (src/pyapi/native.h); None when there is no probe.
+    """The probe's functions for Python as a dict (src/hooks/native.h); None when there is no probe.
 
     A probe that we have not loaded ourselves tells on its socket where to call it.
     """

@@ -9,7 +9,7 @@ extern "C" {
 __attribute__((visibility("hidden"))) void* probing_thread_entry(void* argument);
 
 // Calls the function; 1 when it returned. An unwinder finds the personality (probing_stop_unwinding, of
-// pyapi/guarded_call.cc) in the frame's description, stops here and goes on at probing_after_a_throw with the
+// torch/guarded_call.cc) in the frame's description, stops here and goes on at probing_after_a_throw with the
 // stack as it is behind the call: then 0.
 __attribute__((visibility("hidden"))) int probing_call_guarded(void (*function)(void*), void* argument);
 __attribute__((visibility("hidden"))) void probing_after_a_throw();

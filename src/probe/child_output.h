@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/scoped_fd.h"
-#include "pyapi/output.h"
+#include "console/output.h"
 
 namespace probing::probe {
 

@@ -17,8 +17,8 @@
 #include "probe/lifecycle.h"
 #include "probe/recording.h"
 #include "probe/start_daemon.h"
-#include "pyapi/events.h"
-#include "pyapi/recorder.h"
+#include "record/events.h"
+#include "record/recorder.h"
 #include "wire/rendezvous.h"
 
 namespace probing::probe {

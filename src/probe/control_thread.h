@@ -10,7 +10,7 @@
 #include "probe/first_client.h"
 #include "probe/start_daemon.h"
 #include "probe/upkeep.h"
-#include "pyapi/flight_recorder.h"
+#include "torch/flight_recorder.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
 #include "wire/settings.h"

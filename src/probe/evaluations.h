@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "console/evaluator.h"
+#include "console/output.h"
 #include "probe/child_output.h"
-#include "pyapi/evaluator.h"
-#include "pyapi/output.h"
 #include "wire/message.h"
 
 namespace probing::probe {

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "probe/lifecycle.h"
-#include "pyapi/events.h"
 #include "pyapi/python_api.h"
+#include "record/events.h"
 
 namespace probing::probe {
 namespace {

@@ -16,16 +16,16 @@
 #include "base/clock.h"
 #include "base/quiescence.h"
 #include "base/thread.h"
+#include "console/evaluator.h"
+#include "hooks/hooks.h"
+#include "hooks/native.h"
 #include "probe/control.h"
 #include "probe/first_client.h"
 #include "probe/fork_pause.h"
 #include "probe/recording.h"
 #include "probing/probing.h"
-#include "pyapi/evaluator.h"
 #include "pyapi/functions.h"
-#include "pyapi/hooks.h"
-#include "pyapi/native.h"
-#include "pyapi/recorder.h"
+#include "record/recorder.h"
 
 // What this library registers with the C library carries this handle, so that __cxa_finalize takes all of it
 // back: destructors and atfork handlers. The usual start-up files call that in dlclose; the release build has

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "pyapi/recorder.h"
+#include "record/recorder.h"
 #include "wire/settings.h"
 
 namespace probing::probe {

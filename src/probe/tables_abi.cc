@@ -5,7 +5,7 @@
 
 #include "probing/probing.h"
 #include "pyapi/functions.h"
-#include "pyapi/recorder.h"
+#include "record/recorder.h"
 
 namespace probing::probe {
 namespace {

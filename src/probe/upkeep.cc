@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "hooks/hooks.h"
 #include "probe/lifecycle.h"
 #include "probe/recording.h"
-#include "pyapi/hooks.h"
 
 namespace probing::probe {
 namespace {

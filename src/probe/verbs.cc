@@ -4,17 +4,17 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "console/debugger_lease.h"
 #include "probe/control.h"
 #include "probe/control_thread.h"
 #include "probe/lifecycle.h"
 #include "probe/recording.h"
 #include "probing/probing.h"
-#include "pyapi/debugger_lease.h"
 #include "pyapi/functions.h"
-#include "pyapi/job_place.h"
-#include "pyapi/overhead.h"
 #include "pyapi/python_api.h"
-#include "pyapi/recorder.h"
+#include "record/overhead.h"
+#include "record/recorder.h"
+#include "torch/job_place.h"
 
 namespace probing::probe {
 

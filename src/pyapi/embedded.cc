@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/own_code.h"
-#include "pyapi/embedded_sources.h"
+#include "embedded/sources.h"
 #include "pyapi/forget.h"
 #include "pyapi/functions.h"
 #include "pyapi/reference.h"

@@ -1,4 +1,4 @@
-// The Python code of this folder, as modules that only we see.
+// The Python code of src/embedded, as modules that only we see.
 //
 // Each file is a module: it has a namespace of its own and says with `from .heap import Pace` what it wants
 // of others. sys.modules does not have them, and the job's import system takes no part: CMakeLists.txt makes

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "pyapi/cells.h"
-#include "pyapi/overhead.h"
+#include "record/overhead.h"
 
 namespace probing::pyapi {
 namespace {

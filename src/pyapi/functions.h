@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "pyapi/python_api.h"
-#include "pyapi/recorder.h"
+#include "record/recorder.h"
 
 namespace probing::pyapi {
 

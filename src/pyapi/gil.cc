@@ -12,10 +12,10 @@
 #include <string_view>
 
 #include "base/stat_line.h"
-#include "pyapi/events.h"
 #include "pyapi/exit_guard.h"
 #include "pyapi/gil_offsets.h"
-#include "pyapi/recorder.h"
+#include "record/events.h"
+#include "record/recorder.h"
 
 namespace probing::pyapi {
 namespace {
@@ -122,9 +122,9 @@ void FindBreaker(const PythonApi& api) {
       "interval (5 ms) longer");
 }
 
-// Py_IsInitialized() of 3.6 says yes from the first moment of a start on. The main module is made when there is
-// an import system: code of ours that imports earlier changes sys.modules while that is gone through, and the
-// program does not start. With the GIL, or without there being one.
+// Py_IsInitialized() of 3.6 says yes from the first moment of a start on. The main module is made when there
+// is an import system: code of ours that imports earlier changes sys.modules while that is gone through, and
+// the program does not start. With the GIL, or without there being one.
 bool HasMainModule(const PythonApi& api) {
   PyObject* modules = api.PyImport_GetModuleDict();
   return modules != nullptr && api.PyDict_GetItemString(modules, "__main__") != nullptr;

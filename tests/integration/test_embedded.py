@@ -1,4 +1,4 @@
-"""The Python that travels in the library: files of src/pyapi that are modules, also for a plain Python."""
+"""The Python that travels in the library: files of src/embedded that are modules, also for a plain Python."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "src/pyapi"
-FILES = sorted(FOLDER.glob("*.py"))
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+FOLDER = SOURCES / "embedded"
+FILES = sorted(FOLDER.rglob("*.py"))
 NAMES = [file.stem for file in FILES]
+# "embedded.core.heap"
+FULL_NAMES = {file.stem: f"embedded.{file.parent.name}.{file.stem}" for file in FILES}
 
 
 class Native(types.ModuleType):
@@ -29,10 +32,17 @@ class Native(types.ModuleType):
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    sys.modules["pyapi.native"] = Native("pyapi.native")
+    # Not by a path to src: the folder src/torch would be a module of that name there.
+    package = sys.modules["embedded"] = types.ModuleType("embedded")
+    package.__path__ = [str(FOLDER)]
+    sys.modules["embedded.native"] = Native("embedded.native")
     yield
-    for name in [name for name in sys.modules if name == "pyapi" or name.startswith("pyapi.")]:
+    for name in [name for name in sys.modules if name == "embedded" or name.startswith("embedded.")]:
         del sys.modules[name]
+
+
+def load(name: str) -> types.ModuleType:
+    return importlib.import_module(FULL_NAMES[name])
 
 
 def own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
@@ -41,21 +51,34 @@ def own_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
             yield node
 
 
+def module_of(node: ast.ImportFrom) -> str:
+    """As the library calls it: without the folder."""
+    assert node.module
+    return node.module.rpartition(".")[2]
+
+
+def test_the_library_can_tell_modules_by_their_names_alone() -> None:
+    assert len(NAMES) == len(FULL_NAMES)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_file_is_imported_on_its_own(name: str) -> None:
-    importlib.import_module("pyapi." + name)
+    load(name)
 
 
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
 def test_the_library_can_read_each_import(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    forms = re.findall(r"\n( *)from \.([a-z_]+) import (?:\(([^)]*)\)|([^(\n]*))", text)
-    read = [sorted(re.findall(r"\w+", inside or line)) for _, _, inside, line in forms]
+    forms = re.findall(r"\n( *)from \.\.?([a-z]+\.)?([a-z_]+) import (?:\(([^)]*)\)|([^(\n]*))", text)
+    read = [sorted(re.findall(r"\w+", inside or line)) for _, _, _, inside, line in forms]
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
     assert sorted(read) == sorted(sorted(alias.name for alias in node.names) for node in found)
     for node in found:
-        assert node.level == 1 and node.module in [*NAMES, "native"]
+        assert module_of(node) in [*NAMES, "native"]
+        if module_of(node) != "native":
+            there = "." + node.module if node.level == 2 else f".{file.parent.name}.{node.module}"
+            assert "embedded" + there == FULL_NAMES[module_of(node)]
         assert not any(alias.asname for alias in node.names)
     # What a function imports becomes a name of the module: a variable of the function would hide it.
     for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
@@ -70,7 +93,9 @@ def test_the_library_can_read_each_import(file: Path) -> None:
 def test_modules_do_not_import_each_other_in_circles() -> None:
     imports = {
         file.stem: [
-            n.module for n in ast.parse(file.read_text()).body if isinstance(n, ast.ImportFrom) and n.level
+            module_of(n)
+            for n in ast.parse(file.read_text()).body
+            if isinstance(n, ast.ImportFrom) and n.level
         ]
         for file in FILES
     }
@@ -78,22 +103,41 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
     def visit(name: str, way: list[str]) -> None:
         assert name not in way, " → ".join([*way, name])
         for wanted in imports.get(name, ()):
-            visit(str(wanted), [*way, name])
+            visit(wanted, [*way, name])
 
     for name in NAMES:
         visit(name, [])
 
 
+# What a folder's modules may import at their tops; what a function imports when it is called is free.
+MAY_IMPORT = {
+    "core": set(),
+    "console": {"core"},
+    "debug": {"core", "console"},
+    "torch": {"core"},
+    "hooks": {"core", "torch"},
+    "live": {"core", "torch"},
+}
+
+
+def test_folders_depend_on_each_other_in_one_direction() -> None:
+    for file in FILES:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module != "native":
+                folder = str(node.module).partition(".")[0]
+                assert folder in MAY_IMPORT[file.parent.name], f"{file.name} imports {node.module}"
+
+
 def test_native_names_are_made_by_native_code() -> None:
-    code = "".join(file.read_text(encoding="utf-8") for file in FOLDER.glob("*.cc"))
+    code = "".join(file.read_text(encoding="utf-8") for file in SOURCES.glob("*/*.cc"))
     for file in FILES:
         for node in own_imports(ast.parse(file.read_text(encoding="utf-8"))):
-            for alias in node.names if node.module == "native" else ():
+            for alias in node.names if module_of(node) == "native" else ():
                 assert f'"{alias.name}"' in code, f"{file.name} imports {alias.name}"
 
 
 def test_loader_gives_names_and_says_what_is_missing() -> None:
-    own = importlib.import_module("pyapi.own")
+    own = load("own")
     own.modules.update(heap={"Pace": 1, "walk": 2}, native={"load_module": own.modules.__getitem__})
     names: dict[str, object] = {}
     own.own_import(names, "heap", "\n    Pace,\n    walk,\n")
@@ -105,19 +149,17 @@ def test_loader_gives_names_and_says_what_is_missing() -> None:
 
 
 def test_pure_parts() -> None:
-    matches = importlib.import_module("pyapi.module_names").matches
+    matches = load("module_names").matches
     assert matches("layer[0-3].*", "layer2.attention") and not matches("layer[!0-3].*", "layer2.attention")
-    split = importlib.import_module("pyapi.watch").split_expressions
+    split = load("watch").split_expressions
     assert split("f(a, b), 'x,y', c") == ["f(a, b)", " 'x,y'", " c"]
-    bounded = importlib.import_module("pyapi.bounded").bounded_repr
+    bounded = load("bounded").bounded_repr
     assert bounded([1, "two"], 1000) == "[1, 'two']" and len(bounded("x" * 10**6, 1000)) < 2000
-    complete = importlib.import_module("pyapi.complete")
+    complete = load("complete")
     assert complete.word_before("print(os.pa") == "os.pa"
-    assert importlib.import_module("pyapi.torch").read_spec("on,exprs=loss@train,acc@train,rate=0.5")[
-        "exprs"
-    ] == [
+    assert load("torch").read_spec("on,exprs=loss@train,acc@train,rate=0.5")["exprs"] == [
         "loss@train",
         "acc@train",
     ]
-    may_end = importlib.import_module("pyapi.guard").may_end
+    may_end = load("guard").may_end
     assert may_end(ast.parse("import os\nos._exit(1)")) == "os._exit" and not may_end(ast.parse("x = 1"))

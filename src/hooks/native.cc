@@ -1,0 +1,132 @@
+#include "hooks/native.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hooks/hooks.h"
+#include "pyapi/functions.h"
+#include "record/recorder.h"
+#include "torch/native.h"
+
+namespace probing::pyapi {
+namespace {
+
+const PythonApi* python = nullptr;
+char no_data;  // a capsule wants some address
+
+std::optional<std::string> TextOf(PyObject* object) {
+  const bool is_text = object != nullptr && python->TypeOf(object) == python->PyUnicode_Type;
+  std::ptrdiff_t size = 0;
+  const char* text = is_text ? python->PyUnicode_AsUTF8AndSize(object, &size) : nullptr;
+  if (text == nullptr) {
+    python->PyErr_Clear();
+    return std::nullopt;
+  }
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+PyObject* Raise(PyObject* kind, const std::string& message) {
+  python->PyErr_SetString(kind, message.c_str());
+  return nullptr;
+}
+
+PyObject* BoolObject(bool value) {
+  PyObject* object = value ? python->_Py_TrueStruct : python->_Py_FalseStruct;
+  python->Py_IncRef(object);
+  return object;
+}
+
+std::optional<ring::ColumnType> TypeByName(const std::string& name) {
+  using Pair = std::pair<const char*, ring::ColumnType>;
+  static constexpr std::array kTypes{
+      Pair{"int64", ring::ColumnType::kInt64}, Pair{"double", ring::ColumnType::kDouble},
+      Pair{"bool", ring::ColumnType::kBool},   Pair{"string", ring::ColumnType::kString},
+      Pair{"bytes", ring::ColumnType::kBytes}, Pair{"timestamp", ring::ColumnType::kTimestamp},
+  };
+  for (const auto& [known, type] : kTypes) {
+    if (name == known) return type;
+  }
+  return std::nullopt;
+}
+
+// One (name, type) of the list. The item is a new reference, which goes.
+std::optional<ring::Column> TakeColumn(PyObject* item) {
+  std::optional<ring::Column> column;
+  if (item != nullptr && python->PySequence_Size(item) == 2) {
+    PyObject* name_object = python->PySequence_GetItem(item, 0);
+    PyObject* type_object = python->PySequence_GetItem(item, 1);
+    const auto name = TextOf(name_object);
+    const auto type = TypeByName(TextOf(type_object).value_or(""));
+    if (name && type) column = ring::Column{*name, *type};
+    if (name_object != nullptr) python->Py_DecRef(name_object);
+    if (type_object != nullptr) python->Py_DecRef(type_object);
+  }
+  if (item != nullptr) python->Py_DecRef(item);
+  python->PyErr_Clear();
+  return column;
+}
+
+PyObject* Table(PyObject*, PyObject* arguments) {
+  const std::ptrdiff_t count = python->PyTuple_Size(arguments);
+  const auto name = count >= 1 ? TextOf(python->PyTuple_GetItem(arguments, 0)) : std::nullopt;
+  if (!name || count > 2) return Raise(*python->PyExc_TypeError, "table(name, columns) takes a name");
+  std::vector<ring::Column> columns;
+  if (count == 2) {
+    PyObject* list = python->PyTuple_GetItem(arguments, 1);
+    const std::ptrdiff_t size = python->PySequence_Size(list);
+    for (std::ptrdiff_t i = 0; i < size; ++i) {
+      auto column = TakeColumn(python->PySequence_GetItem(list, i));
+      if (!column) return Raise(*python->PyExc_TypeError, "a column is a pair of a name and a known type");
+      columns.push_back(std::move(*column));
+    }
+    if (columns.empty()) return Raise(*python->PyExc_TypeError, "a table needs columns");
+  }
+  auto handle = Recorder::FindTable(*name, std::move(columns));
+  if (!handle.ok()) {
+    const Error& error = handle.error();
+    return Raise(error.code == Code::kUsage ? *python->PyExc_ValueError : *python->PyExc_RuntimeError,
+                 error.hint.empty() ? error.message : error.message + " (" + error.hint + ")");
+  }
+  return MakeAppend(*python, *handle);
+}
+
+PyObject* Tid(PyObject*, PyObject*) { return python->PyLong_FromLongLong(syscall(SYS_gettid)); }
+
+PyObject* Active(PyObject*, PyObject*) { return BoolObject(Recorder::Recording()); }
+
+std::array methods{
+    PyMethodDef{"table", reinterpret_cast<void*>(&Table), kMethVarargs, "table(name, columns) -> append"},
+    PyMethodDef{"tid", reinterpret_cast<void*>(&Tid), kMethNoargs, "tid() -> int"},
+    PyMethodDef{"active", reinterpret_cast<void*>(&Active), kMethNoargs, "active() -> bool"},
+};
+
+}  // namespace
+
+bool AddNativeFunctions(const PythonApi& api, PyObject* dict) {
+  python = &api;
+  for (PyMethodDef& method : methods) {
+    if (!AddFunction(api, dict, &method, &no_data)) return false;
+  }
+  return true;
+}
+
+bool PublishNative(const std::string& hooks) {
+  const PythonApi* api = FindPython();
+  if (api == nullptr || api->type_offset == 0 || !api->Usable()) return false;
+  const int state = api->PyGILState_Ensure();
+  PyObject* dict = api->PyDict_New();
+  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) && AddStepFunction(*api, dict) &&
+                         api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict) == 0;
+  if (dict != nullptr) api->Py_DecRef(dict);
+  if (!published) api->PyErr_Clear();
+  if (!hooks.empty() && Hooks::Run("none")) (void)Hooks::Configure(*api, hooks);
+  api->PyGILState_Release(state);
+  return published;
+}
+
+}  // namespace probing::pyapi
