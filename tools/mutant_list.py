@@ -758,8 +758,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/console/evaluator_release.cc",
-        "  if (!function_left_) ForgetTorchTracer();",
-        "  ForgetTorchTracer();",
+        "  if (!function_left_) torch::ForgetTorchTracer();",
+        "  torch::ForgetTorchTracer();",
         ("tests/integration/test_torch_leaving.py",),
         "the tracer is freed while a thread of the job is in it",
     ),

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-namespace probing::pyapi {
+namespace probing::console {
 
 class DebuggerLease {
  public:
@@ -27,4 +27,4 @@ class DebuggerLease {
   static inline std::atomic<std::int64_t> stops_{0};
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

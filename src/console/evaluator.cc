@@ -11,7 +11,10 @@
 #include "pyapi/gil.h"
 #include "record/overhead.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::Gil;
+
 namespace {
 
 constexpr std::size_t kEvalStackBytes = 8U << 20;  // evaluated code may recurse like any other
@@ -27,7 +30,7 @@ Result<void> Evaluator::Start(Work work) {
     return Error{Code::kFailed, "another evaluation is still running in this process",
                  "wait for it, or interrupt it"};
   }
-  api_ = FindPython();
+  api_ = pyapi::FindPython();
   if (api_ == nullptr) {
     return Error{Code::kFailed,
                  "no Python in this process exports its functions, so no code can be run in it",
@@ -74,8 +77,8 @@ void Evaluator::LoadHooks() {
   while (more && wants_hooks_.load() && state_.load() != State::kAbandoned) {
     const Gil gil(*api_);
     if (!gil) return;
-    const Measured measured(Part::kHooks);
-    more = Hooks::LoadSome(*api_);
+    const record::Measured measured(record::Part::kHooks);
+    more = hooks::Hooks::LoadSome(*api_);
   }
 }
 
@@ -179,4 +182,4 @@ std::optional<Evaluation> Evaluator::Collect() {
   return std::move(result_);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -18,7 +18,10 @@
 #include "pyapi/embedded.h"
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 struct Work {
   enum class Kind : std::uint8_t {
@@ -142,12 +145,12 @@ class Evaluator {
   bool closing_ = false;  // told to leave: nothing new begins
   bool function_left_ = false;
 
-  EmbeddedModules helpers_;     // evaluate.py, live.py and all that they need
-  bool has_functions_ = false;  // and what they need of ours
+  pyapi::EmbeddedModules helpers_;  // evaluate.py, live.py and all that they need
+  bool has_functions_ = false;      // and what they need of ours
 };
 
 // What Release() had to leave, once the last function and the last call are gone. False when the end of the
 // interpreter came first: then everything stays.
 bool ReleaseLast(const PythonApi& api);
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -12,7 +12,13 @@
 #include "record/recorder.h"
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::CallInside;
+using pyapi::FunctionsAlive;
+using pyapi::Gil;
+using record::Recorder;
+
 Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   // Before the GIL is taken: gil.h says why. Where the main thread does not come to it, all but the library
@@ -28,11 +34,11 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
     }
     SleepUs(200);
   }
-  while (PendingCallOutstanding() && !patience.passed()) SleepUs(200);
-  const bool queued = PendingCallOutstanding();
-  if (api_ == nullptr) api_ = FindPython();  // the package may have made functions without us
-  const bool nothing_there = helpers_.empty() && !FunctionsMade();
-  if (api_ == nullptr && NativeCodeHasTables()) return Left::kFunction;
+  while (pyapi::PendingCallOutstanding() && !patience.passed()) SleepUs(200);
+  const bool queued = pyapi::PendingCallOutstanding();
+  if (api_ == nullptr) api_ = pyapi::FindPython();  // the package may have made functions without us
+  const bool nothing_there = helpers_.empty() && !pyapi::FunctionsMade();
+  if (api_ == nullptr && pyapi::NativeCodeHasTables()) return Left::kFunction;
   if (api_ == nullptr || nothing_there) {
     Recorder::Close(Recorder::Users::kNone);
     return queued ? Left::kWaiting : Left::kNothing;
@@ -55,7 +61,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 
 // Ends sessions and takes back what they put into the job; our functions go with it.
 void Evaluator::ForgetHelpers() {
-  LeaveBehind(*api_, helpers_.Find(*api_, "capture", "left_streams"));
+  pyapi::LeaveBehind(*api_, helpers_.Find(*api_, "capture", "left_streams"));
   if (std::exchange(has_functions_, false)) {
     PyObject* done = helpers_.Call(*api_, "session", "leave");
     if (done != nullptr) api_->Py_DecRef(done);
@@ -69,16 +75,16 @@ void Evaluator::CloseRecorder() {
   using enum Recorder::Users;
   function_left_ = FunctionsAlive() || CallInside::Any();
   // Not before: a thread may be in a function of ours, which looks at the tracer when it goes on.
-  if (!function_left_) ForgetTorchTracer();
+  if (!function_left_) torch::ForgetTorchTracer();
   // Native code needs no GIL to be inside.
-  const bool may_be_inside = !api_->HasGil() || NativeCodeHasTables();
+  const bool may_be_inside = !api_->HasGil() || pyapi::NativeCodeHasTables();
   Recorder::Close(!function_left_ ? kNone : (may_be_inside ? kInside : kOutside));
 }
 
 bool ReleaseLast(const PythonApi& api) {
   const Gil gil(api, Gil::Manner::kPatient);
   if (!gil || FunctionsAlive() || CallInside::Any()) return false;
-  ForgetTorchTracer();
+  torch::ForgetTorchTracer();
   Recorder::Close(Recorder::Users::kNone);
   return true;
 }
@@ -97,11 +103,11 @@ void* Evaluator::ReleaseThread(void* self) {
         evaluator->function_left_ = true;
         break;
       }
-      removed = Hooks::Remove(api);
+      removed = hooks::Hooks::Remove(api);
       // A call of the job that is inside of ours mostly comes out of it soon.
       if (removed && CallInside::Any() && ++looks < kMostLooks) removed = false;
       if (removed) evaluator->ForgetHelpers();
-      if (removed) RemoveExitGuard(api);
+      if (removed) pyapi::RemoveExitGuard(api);
       // So does one that goes through hooks, and has one of ours in hand.
       if (removed && FunctionsAlive() && ++looks < kMostLooksForFunctions) removed = false;
       if (removed) evaluator->CloseRecorder();
@@ -113,4 +119,4 @@ void* Evaluator::ReleaseThread(void* self) {
   return nullptr;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

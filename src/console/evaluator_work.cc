@@ -13,11 +13,16 @@
 #include "record/overhead.h"
 #include "torch/kineto.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using hooks::Hooks;
+using pyapi::PyMethodDef;
+using record::Part;
+
 namespace {
 
-constexpr NativeContent kContents[] = {
-    {"native", &OfferLeftBehind}, {"heap", &AddHeapFunctions}, {"still", &AddStillFunctions}};
+constexpr pyapi::NativeContent kContents[] = {
+    {"native", &pyapi::OfferLeftBehind}, {"heap", &pyapi::AddHeapFunctions}, {"still", &AddStillFunctions}};
 
 std::optional<std::string> TakeBytes(const PythonApi& api, PyObject* tuple, std::ptrdiff_t index) {
   char* text = nullptr;
@@ -49,7 +54,7 @@ Part PartOf(Work::Kind kind) {
 Evaluator::Evaluator(int wake_fd) : wake_fd_(wake_fd), helpers_(kContents) {}
 
 void Evaluator::DoWork() {
-  const Measured measured(PartOf(work_.kind));
+  const record::Measured measured(PartOf(work_.kind));
   if (work_.kind == Work::Kind::kHooks) {
     (void)Hooks::Configure(*api_, work_.text);
     return;
@@ -79,7 +84,7 @@ bool Evaluator::AddFunctions() {
   if (has_functions_ || work_.options.empty()) return true;
   has_functions_ = api_->type_offset != 0 && helpers_.AddLoader(*api_) &&
                    AddTalkFunctions(*api_, helpers_.Names("native")) &&
-                   AddKinetoFunction(*api_, helpers_.Names("native"));
+                   torch::AddKinetoFunction(*api_, helpers_.Names("native"));
   if (!has_functions_) api_->PyErr_Clear();
   return has_functions_;
 }
@@ -92,7 +97,7 @@ int RaiseAtEveryLine(PyObject*, PyObject*, int what, PyObject*) {
   constexpr int kCall = 0;
   constexpr int kLine = 2;
   if (what != kCall && what != kLine) return 0;
-  const PythonApi& api = *FindPython();
+  const PythonApi& api = *pyapi::FindPython();
   api.PyErr_SetString(*api.PyExc_KeyboardInterrupt, "");
   return -1;
 }
@@ -103,8 +108,8 @@ int RaiseAtEveryLine(PyObject*, PyObject*, int what, PyObject*) {
 // From now on every line raises: the one that catches this exception, too, and so on until all calls are
 // over.
 PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
-  const PythonApi& api = *FindPython();
-  auto* evaluator = static_cast<Evaluator*>(FunctionData(api, self));
+  const PythonApi& api = *pyapi::FindPython();
+  auto* evaluator = static_cast<Evaluator*>(pyapi::FunctionData(api, self));
   if (evaluator->endless_ != nullptr && evaluator->interruptible_ &&
       evaluator->interruptible_thread_ == static_cast<unsigned long>(pthread_self())) {
     api.PyEval_SetTrace(&RaiseAtEveryLine, nullptr);
@@ -116,10 +121,10 @@ PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
 // With the GIL. The class, armed; null where there is none: without a GIL a function of ours would keep the
 // library for good.
 PyObject* Evaluator::EndlessException() {
-  static PyMethodDef method{"end_again", reinterpret_cast<void*>(&EndAgain), kMethVarargs, nullptr};
+  static PyMethodDef method{"end_again", reinterpret_cast<void*>(&EndAgain), pyapi::kMethVarargs, nullptr};
   if (endless_ != nullptr || !api_->HasGil()) return endless_;
   PyObject* arm = helpers_.Find(*api_, "interrupt", "arm_ended");
-  PyObject* again = arm == nullptr ? nullptr : MakeFunction(*api_, &method, this);
+  PyObject* again = arm == nullptr ? nullptr : pyapi::MakeFunction(*api_, &method, this);
   PyObject* ended = again == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(arm, again, nullptr);
   if (again != nullptr) api_->Py_DecRef(again);
   if (ended != nullptr) api_->Py_DecRef(ended);  // helpers_ has it
@@ -245,4 +250,4 @@ void Evaluator::MakeLiveTable() {
   }
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -7,7 +7,7 @@
 #include "table/rows.h"
 #include "table/stored.h"
 
-namespace probing::pyapi {
+namespace probing::console {
 namespace {
 
 table::Value ToValue(const ring::Cell& cell) {
@@ -34,10 +34,10 @@ std::vector<table::Value> RowOf(const PythonApi& api, const std::vector<ring::Co
                                 PyObject* row) {
   std::vector<table::Value> values;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    Borrowed borrowed(api);
+    pyapi::Borrowed borrowed(api);
     ring::Cell cell = ring::Cell::Null();
     PyObject* item = api.PySequence_GetItem(row, static_cast<std::ptrdiff_t>(i));
-    if (item == nullptr || !ToCell(api, item, columns[i], &cell, &borrowed)) {
+    if (item == nullptr || !pyapi::ToCell(api, item, columns[i], &cell, &borrowed)) {
       api.PyErr_Clear();
       cell = ring::Cell::Null();
     }
@@ -98,4 +98,4 @@ Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring:
   return made.Encode();
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -8,7 +8,10 @@
 #include "pyapi/python_api.h"
 #include "ring/schema.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // The columns of a declared live table that the probe makes.
 Result<std::vector<ring::Column>> FindLiveTable(const std::string& table,
@@ -19,4 +22,4 @@ Result<std::vector<ring::Column>> FindLiveTable(const std::string& table,
 Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring::Column>& columns,
                                    PyObject* answer);
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

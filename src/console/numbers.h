@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace probing::pyapi {
+namespace probing::console {
 
 // In the order in which still.py names torch's types.
 enum class NumberType : std::uint8_t { kFloat32, kFloat64, kFloat16, kBfloat16, kComplex64, kComplex128 };
@@ -143,4 +143,4 @@ class Elements {
   std::int64_t count_ = 1;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

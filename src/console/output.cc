@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-namespace probing::pyapi {
+namespace probing::console {
 namespace {
 
 std::mutex mutex;
@@ -39,4 +39,4 @@ Printed Output::Take() {
   return taken != nullptr ? std::move(*taken) : Printed{};
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace probing::pyapi {
+namespace probing::console {
 
 struct Printed {
   std::string out, err;
@@ -28,4 +28,4 @@ class Output {
   static Printed Take();
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -11,7 +11,12 @@
 #include "pyapi/functions.h"
 #include "pyapi/reference.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::kMethVarargs;
+using pyapi::PyMethodDef;
+using pyapi::Reference;
+
 namespace {
 
 const PythonApi* python = nullptr;
@@ -358,9 +363,9 @@ bool AddStillFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
   if (!api.HasGil()) return true;
   for (PyMethodDef& method : methods) {
-    if (!AddFunction(api, dict, &method, &no_data)) return false;
+    if (!pyapi::AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

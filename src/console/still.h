@@ -23,9 +23,12 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // With the GIL. False with a Python exception.
 bool AddStillFunctions(const PythonApi& api, PyObject* dict);
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

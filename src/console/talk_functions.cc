@@ -9,7 +9,12 @@
 #include "hooks/native.h"
 #include "pyapi/functions.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::kMethNoargs;
+using pyapi::kMethVarargs;
+using pyapi::PyMethodDef;
+
 namespace {
 
 constexpr int kFirstWithLiveLocals = 313;  // f_locals writes through
@@ -58,9 +63,9 @@ PyObject* TraceThread(PyObject*, PyObject* arguments) {
   PyObject* settrace = FindSetTrace();
   if (settrace == nullptr) return nullptr;
   bool done = false;
-  PyThreadState* state = python->PyInterpreterState_ThreadHead(python->PyInterpreterState_Main());
+  pyapi::PyThreadState* state = python->PyInterpreterState_ThreadHead(python->PyInterpreterState_Main());
   for (; state != nullptr && !done; state = python->PyThreadState_Next(state)) {
-    PyThreadState* own = python->PyThreadState_Swap(state);
+    pyapi::PyThreadState* own = python->PyThreadState_Swap(state);
     if (python->PyEval_GetFrame() == frame) {
       PyObject* set =
           python->PyObject_CallFunctionObjArgs(settrace, python->PyTuple_GetItem(arguments, 1), nullptr);
@@ -122,19 +127,19 @@ PyObject* LineGate(PyObject*, PyObject* const* values, std::ptrdiff_t count) {
   }
   return wanted || disable_line == nullptr ? None() : NewReference(disable_line);
 }
-PyMethodDef line_gate{"line_gate", reinterpret_cast<void*>(&LineGate), kMethFastcall,
+PyMethodDef line_gate{"line_gate", reinterpret_cast<void*>(&LineGate), pyapi::kMethFastcall,
                       "of Probing: log points"};
 
 PyObject* MakeLineGate(PyObject*, PyObject* arguments) {
   if (python->PyTuple_Size(arguments) != 1) return None();
   if (disable_line != nullptr) python->Py_DecRef(disable_line);
   disable_line = NewReference(python->PyTuple_GetItem(arguments, 0));
-  return MakeFunction(*python, &line_gate, &no_data);
+  return pyapi::MakeFunction(*python, &line_gate, &no_data);
 }
 
 // Before 3.12: stands in the code at the line.
 PyObject* HitGate(PyObject* self, PyObject*) {
-  CallWhenDue(*static_cast<Slot*>(FunctionData(*python, self)));
+  CallWhenDue(*static_cast<Slot*>(pyapi::FunctionData(*python, self)));
   return None();
 }
 PyMethodDef hit_gate{"hit_gate", reinterpret_cast<void*>(&HitGate), kMethNoargs, "of Probing: log points"};
@@ -147,7 +152,7 @@ long long Number(PyObject* tuple, std::ptrdiff_t index) {
 PyObject* MakeHitGate(PyObject*, PyObject* arguments) {
   if (python->PyTuple_Size(arguments) != 1) return None();
   const auto index = static_cast<std::size_t>(Number(arguments, 0));
-  return index < slots.size() ? MakeFunction(*python, &hit_gate, &slots[index]) : None();
+  return index < slots.size() ? pyapi::MakeFunction(*python, &hit_gate, &slots[index]) : None();
 }
 
 PyObject* SetWhenDue(PyObject*, PyObject* arguments) {
@@ -210,11 +215,11 @@ std::array methods{
 
 bool AddTalkFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
-  if (!AddNativeFunctions(api, dict)) return false;
+  if (!hooks::AddNativeFunctions(api, dict)) return false;
   for (PyMethodDef& method : methods) {
-    if (!AddFunction(api, dict, &method, &no_data)) return false;
+    if (!pyapi::AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -13,9 +13,12 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::console {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // Puts these functions, and those of native.h, into a dict. False with a Python exception. With the GIL.
 bool AddTalkFunctions(const PythonApi& api, PyObject* dict);
 
-}  // namespace probing::pyapi
+}  // namespace probing::console

@@ -22,7 +22,11 @@
 #include "torch/job_place.h"
 #include "torch/native.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
+
+using pyapi::EmbeddedModules;
+using pyapi::PyMethodDef;
+
 namespace {
 
 std::atomic<PyObject*> modules{nullptr};  // sys.modules; a reference of ours
@@ -59,7 +63,7 @@ std::ptrdiff_t EntriesOf(const PythonApi& api, const PyObject* dict) {
 }
 
 bool AddNative(const PythonApi& api, PyObject* dict);
-constexpr NativeContent kContents[] = {{"native", &AddNative}, {"heap", &AddHeapFunctions}};
+constexpr pyapi::NativeContent kContents[] = {{"native", &AddNative}, {"heap", &pyapi::AddHeapFunctions}};
 EmbeddedModules embedded(kContents);
 bool complete = false;  // all that hooks.py needs is there
 
@@ -80,7 +84,7 @@ Outcome CallHook(const PythonApi& api, const char* function, PyObject* argument)
 
 struct GcHook {
   const PythonApi* api = nullptr;
-  TableHandle* table = nullptr;
+  record::TableHandle* table = nullptr;
   std::int64_t started_ns = 0;
   std::int64_t started_wall_ns = 0;
 };
@@ -95,7 +99,7 @@ std::optional<std::int64_t> IntegerOf(const PythonApi& api, PyObject* info, cons
 
 // gc.callbacks: (phase, info). Runs in whichever thread collects.
 PyObject* OnGc(PyObject*, PyObject* arguments) {
-  const Measured measured(Part::kGc);
+  const record::Measured measured(record::Part::kGc);
   const PythonApi& api = *gc.api;
   PyObject* phase = api.PyTuple_GetItem(arguments, 0);
   PyObject* info = api.PyTuple_GetItem(arguments, 1);
@@ -119,7 +123,8 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
   return api._Py_NoneStruct;
 }
 
-PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), kMethVarargs, "of Probing: python.gc"};
+PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), pyapi::kMethVarargs,
+                     "of Probing: python.gc"};
 
 // (group, seq): collectives.py has written this one.
 PyObject* OwnCollective(PyObject*, PyObject* arguments) {
@@ -129,29 +134,30 @@ PyObject* OwnCollective(PyObject*, PyObject* arguments) {
   const char* text =
       group != nullptr && seq != nullptr ? api.PyUnicode_AsUTF8AndSize(group, nullptr) : nullptr;
   int overflow = 0;
-  if (text != nullptr) NoteOwnCollective(text, api.PyLong_AsLongLongAndOverflow(seq, &overflow));
+  if (text != nullptr) torch::NoteOwnCollective(text, api.PyLong_AsLongLongAndOverflow(seq, &overflow));
   api.PyErr_Clear();
   api.Py_IncRef(api._Py_NoneStruct);
   return api._Py_NoneStruct;
 }
-PyMethodDef own_collective{"own_collective", reinterpret_cast<void*>(&OwnCollective), kMethVarargs, nullptr};
+PyMethodDef own_collective{"own_collective", reinterpret_cast<void*>(&OwnCollective), pyapi::kMethVarargs,
+                           nullptr};
 
 bool AddEvents(const PythonApi& api, PyObject* dict) {
-  auto table = Recorder::FindTable(table::PythonGcRow::kTable, {});
+  auto table = record::Recorder::FindTable(table::PythonGcRow::kTable, {});
   if (!table.ok()) return false;
   gc = {&api, *table};
   for (PyMethodDef* method : {&gc_event, &own_collective}) {
-    if (!AddFunction(api, dict, method, &gc)) return false;
+    if (!pyapi::AddFunction(api, dict, method, &gc)) return false;
   }
   return true;
 }
 
 bool AddNative(const PythonApi& api, PyObject* dict) {
-  GuardExit(api);
-  PyObject* cell = ExitCell(api);
-  return OfferLeftBehind(api, dict) && cell != nullptr &&
+  pyapi::GuardExit(api);
+  PyObject* cell = pyapi::ExitCell(api);
+  return pyapi::OfferLeftBehind(api, dict) && cell != nullptr &&
          api.PyDict_SetItemString(dict, "exit_cell", cell) == 0 && AddNativeFunctions(api, dict) &&
-         AddEvents(api, dict) && AddTorchFunctions(api, dict);
+         AddEvents(api, dict) && torch::AddTorchFunctions(api, dict);
 }
 
 // Loads one module. True while there are more; no exception is left.
@@ -174,7 +180,7 @@ bool LoadOne(const PythonApi& api) {
 
 void LookAtPlace(const PythonApi& api) {
   PyObject* place = embedded.Find(api, "job_place", "place_in_job");
-  if (place != nullptr) NoteJobPlace(api, place);
+  if (place != nullptr) torch::NoteJobPlace(api, place);
 }
 
 bool Prepare(const PythonApi& api) {
@@ -209,7 +215,7 @@ bool Hooks::Remove(const PythonApi& api) {
   if (!mine) return false;
   if (embedded.empty()) return true;
   (void)CallHook(api, "remove", nullptr);
-  StopTorch(api);  // whatever became of the Python half
+  torch::StopTorch(api);  // whatever became of the Python half
   running.store(0);
   complete = false;
   if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
@@ -251,11 +257,11 @@ bool Hooks::Run(const std::string& words) { return running.load() == HashOf(word
 
 void Hooks::InForkedChild() {
   busy.store(false);
-  Overhead::Reset();
-  ForgetTorchInForkedChild();
-  ForgetJobPlaceInForkedChild();
-  ForgetCollectivesInForkedChild();
-  ForgetGilInForkedChild();
+  record::Overhead::Reset();
+  torch::ForgetTorchInForkedChild();
+  torch::ForgetJobPlaceInForkedChild();
+  torch::ForgetCollectivesInForkedChild();
+  pyapi::ForgetGilInForkedChild();
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

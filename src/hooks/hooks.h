@@ -9,7 +9,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 class Hooks {
  public:
@@ -44,4 +47,4 @@ class Hooks {
   static void InForkedChild();
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

@@ -10,7 +10,7 @@
 #include "record/recorder.h"
 #include "table/written_rows.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
 namespace {
 
 struct Statm {
@@ -46,11 +46,11 @@ std::optional<std::int64_t> IntegerAt(const PythonApi& api, PyObject* tuple, std
 }  // namespace
 
 void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
-  const Result<TableHandle*> memory = Recorder::FindTable(table::PythonMemoryRow::kTable, {});
+  const Result<record::TableHandle*> memory = record::Recorder::FindTable(table::PythonMemoryRow::kTable, {});
   PyObject* tuple = memory.ok() ? api.PyObject_CallFunctionObjArgs(counts, nullptr) : nullptr;
   if (tuple != nullptr && tuple != api._Py_NoneStruct) {
     Statm statm;
-    Recorder::WithoutForks(&ReadStatm, &statm);
+    record::Recorder::WithoutForks(&ReadStatm, &statm);
     table::PythonMemoryRow row;
     if (statm.known) {
       row.rss = Bytes(statm.resident);
@@ -70,4 +70,4 @@ void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
   api.PyErr_Clear();
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

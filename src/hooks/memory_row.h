@@ -3,10 +3,13 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // `counts` is memory_counts() of hooks.py. With the GIL; nothing is raised. Writes nothing when the
 // function returns None.
 void WriteMemoryRow(const PythonApi& api, PyObject* counts);
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

@@ -13,7 +13,10 @@
 #include "record/recorder.h"
 #include "torch/native.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
+
+using pyapi::PyMethodDef;
+
 namespace {
 
 const PythonApi* python = nullptr;
@@ -86,23 +89,24 @@ PyObject* Table(PyObject*, PyObject* arguments) {
     }
     if (columns.empty()) return Raise(*python->PyExc_TypeError, "a table needs columns");
   }
-  auto handle = Recorder::FindTable(*name, std::move(columns));
+  auto handle = record::Recorder::FindTable(*name, std::move(columns));
   if (!handle.ok()) {
     const Error& error = handle.error();
     return Raise(error.code == Code::kUsage ? *python->PyExc_ValueError : *python->PyExc_RuntimeError,
                  error.hint.empty() ? error.message : error.message + " (" + error.hint + ")");
   }
-  return MakeAppend(*python, *handle);
+  return pyapi::MakeAppend(*python, *handle);
 }
 
 PyObject* Tid(PyObject*, PyObject*) { return python->PyLong_FromLongLong(syscall(SYS_gettid)); }
 
-PyObject* Active(PyObject*, PyObject*) { return BoolObject(Recorder::Recording()); }
+PyObject* Active(PyObject*, PyObject*) { return BoolObject(record::Recorder::Recording()); }
 
 std::array methods{
-    PyMethodDef{"table", reinterpret_cast<void*>(&Table), kMethVarargs, "table(name, columns) -> append"},
-    PyMethodDef{"tid", reinterpret_cast<void*>(&Tid), kMethNoargs, "tid() -> int"},
-    PyMethodDef{"active", reinterpret_cast<void*>(&Active), kMethNoargs, "active() -> bool"},
+    PyMethodDef{"table", reinterpret_cast<void*>(&Table), pyapi::kMethVarargs,
+                "table(name, columns) -> append"},
+    PyMethodDef{"tid", reinterpret_cast<void*>(&Tid), pyapi::kMethNoargs, "tid() -> int"},
+    PyMethodDef{"active", reinterpret_cast<void*>(&Active), pyapi::kMethNoargs, "active() -> bool"},
 };
 
 }  // namespace
@@ -110,17 +114,18 @@ std::array methods{
 bool AddNativeFunctions(const PythonApi& api, PyObject* dict) {
   python = &api;
   for (PyMethodDef& method : methods) {
-    if (!AddFunction(api, dict, &method, &no_data)) return false;
+    if (!pyapi::AddFunction(api, dict, &method, &no_data)) return false;
   }
   return true;
 }
 
 bool PublishNative(const std::string& hooks) {
-  const PythonApi* api = FindPython();
+  const PythonApi* api = pyapi::FindPython();
   if (api == nullptr || api->type_offset == 0 || !api->Usable()) return false;
   const int state = api->PyGILState_Ensure();
   PyObject* dict = api->PyDict_New();
-  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) && AddStepFunction(*api, dict) &&
+  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) &&
+                         torch::AddStepFunction(*api, dict) &&
                          api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict) == 0;
   if (dict != nullptr) api->Py_DecRef(dict);
   if (!published) api->PyErr_Clear();
@@ -129,4 +134,4 @@ bool PublishNative(const std::string& hooks) {
   return published;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

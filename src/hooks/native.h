@@ -11,7 +11,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::hooks {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // Puts these functions into a dict. False with a Python exception. With the GIL.
 bool AddNativeFunctions(const PythonApi& api, PyObject* dict);
@@ -22,4 +25,4 @@ bool AddNativeFunctions(const PythonApi& api, PyObject* dict);
 inline constexpr char kNativeName[] = "_probing_native";
 bool PublishNative(const std::string& hooks);
 
-}  // namespace probing::pyapi
+}  // namespace probing::hooks

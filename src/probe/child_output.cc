@@ -55,8 +55,8 @@ void ChildOutput::Begin(std::size_t most_bytes) {
   }
 }
 
-pyapi::Printed ChildOutput::Read() {
-  pyapi::Printed printed;
+console::Printed ChildOutput::Read() {
+  console::Printed printed;
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     if (!readers_[i].valid()) continue;
     std::string& text = i == 0 ? printed.out : printed.err;

@@ -28,7 +28,7 @@ class ChildOutput {
   int err_fd() const { return writers_[1].get(); }
 
   // What was written since the last time, up to the limit in all.
-  pyapi::Printed Read();
+  console::Printed Read();
   bool cut() const { return cut_; }
   // The evaluation is over. REQUIRES: its last output was read.
   void End();

@@ -40,8 +40,8 @@ Control::Control(int wake_fd, wire::Listener listener)
       flight_reader_(wake_fd) {
   const std::vector<Error> errors = settings_.LoadEnvironment();  // a bad value keeps the default
   FollowForks(settings_.GetFlag("probing.nested"));
-  (void)pyapi::Recorder::Open(LimitsOf(settings_));
-  for (const Error& error : errors) pyapi::WriteEvent("probing.config", error.message + "; " + error.hint);
+  (void)record::Recorder::Open(LimitsOf(settings_));
+  for (const Error& error : errors) record::WriteEvent("probing.config", error.message + "; " + error.hint);
 }
 
 void Control::NoteServing(Serving serving) {

@@ -45,7 +45,7 @@ class Control {
   void Send(int client_fd, const wire::Message& answer, int attached = -1);
 
   void Handle(Client& client, const wire::Message& request);
-  void Evaluate(const Client& client, const wire::Message& request, pyapi::Work work);
+  void Evaluate(const Client& client, const wire::Message& request, console::Work work);
   wire::Message Hello(std::uint32_t id) const;
   wire::Message Status(std::uint32_t id) const;
   wire::Message Configure(const wire::Message& request);
@@ -56,7 +56,7 @@ class Control {
   void SendOverhead(const Client& client, const wire::Message& request);
   void ReadCollectives(const Client& client, const wire::Message& request);
   void OnCollectivesRead();
-  pyapi::Work EvaluationOf(const wire::Message& request) const;
+  console::Work EvaluationOf(const wire::Message& request) const;
 
   const int wake_fd_;
   wire::Listener listener_;
@@ -65,7 +65,7 @@ class Control {
   Evaluations evaluations_;
   Upkeep upkeep_;
   FirstClient first_client_;
-  pyapi::FlightReader flight_reader_;
+  torch::FlightReader flight_reader_;
   struct Waiting {
     int client_fd;
     std::uint32_t id;

@@ -9,7 +9,7 @@
 namespace probing::probe {
 namespace {
 
-using pyapi::Work;
+using console::Work;
 using wire::Message;
 
 constexpr std::int64_t kInterruptGraceMs = 300;  // for KeyboardInterrupt to do its work
@@ -28,12 +28,12 @@ std::string_view NoGilNote() {
 
 Evaluations::Evaluations(int wake_fd, Send send)
     : wake_fd_(wake_fd), send_(std::move(send)), evaluator_(wake_fd) {
-  pyapi::Output::WakeBy(wake_fd);
+  console::Output::WakeBy(wake_fd);
 }
 
 Evaluations::~Evaluations() {
-  pyapi::Output::WakeBy(-1);
-  (void)pyapi::Output::Take();
+  console::Output::WakeBy(-1);
+  (void)console::Output::Take();
 }
 
 void Evaluations::Add(int client_fd, const Message& request, std::int64_t default_timeout_ms, Work work) {
@@ -91,10 +91,10 @@ Message Evaluations::WithWhatRuns(Message answer) const {
   return answer.Set("running_tid", static_cast<std::int64_t>(tid)).Set("running_ms", evaluator_.running_ms());
 }
 
-pyapi::Evaluator::Left Evaluations::Release(std::int64_t timeout_ms) {
+console::Evaluator::Left Evaluations::Release(std::int64_t timeout_ms) {
   TakeFromQueue([](const Pending&) { return true; }, "cancelled", "the probe is leaving this process");
   Stop("cancelled");
-  const pyapi::Evaluator::Left left = evaluator_.Release(timeout_ms);
+  const console::Evaluator::Left left = evaluator_.Release(timeout_ms);
   if (evaluator_.running_tid() == 0) {  // its result was collected
     evaluating_ = false;
     child_output_.End();
@@ -109,7 +109,7 @@ void Evaluations::Prepare(Work& work) {
   child_output_.Begin(static_cast<std::size_t>(work.max_output_bytes));
   work.out_fd = child_output_.out_fd();
   work.err_fd = child_output_.err_fd();
-  (void)pyapi::Output::Take();  // of one that nobody waited for any more
+  (void)console::Output::Take();  // of one that nobody waited for any more
   kept_ = {};
 }
 
@@ -197,15 +197,15 @@ void Evaluations::SendPrinted() {
   if (!pending_.has_value() || !pending_->streams || pending_->client_fd < 0) return;
   sends_soon_ = !next_send_.passed();
   if (sends_soon_) return;
-  const pyapi::Printed printed = TakePrinted();
+  const console::Printed printed = TakePrinted();
   if (printed.empty()) return;
   next_send_ = Deadline::AfterMs(kSendEveryMs);
   send_(pending_->client_fd,
         Message(pending_->id).Set("partial", "1").Set("stdout", printed.out).Set("stderr", printed.err));
 }
 
-pyapi::Printed Evaluations::TakePrinted() {
-  pyapi::Printed printed = pyapi::Output::Take();
+console::Printed Evaluations::TakePrinted() {
+  console::Printed printed = console::Output::Take();
   printed.Add(std::exchange(kept_, {}));
   return printed;
 }
@@ -213,7 +213,7 @@ pyapi::Printed Evaluations::TakePrinted() {
 void Evaluations::OnWake() {
   std::uint64_t count = 0;
   (void)!read(wake_fd_, &count, sizeof(count));
-  std::optional<pyapi::Evaluation> done = evaluator_.Collect();
+  std::optional<console::Evaluation> done = evaluator_.Collect();
   if (!done.has_value()) return SendPrinted();
   if (evaluating_) {
     evaluating_ = false;
@@ -232,8 +232,8 @@ void Evaluations::OnWake() {
   StartNext();
 }
 
-Message Evaluations::Conclusion(const pyapi::Evaluation& done) {
-  const pyapi::Printed rest = TakePrinted();
+Message Evaluations::Conclusion(const console::Evaluation& done) {
+  const console::Printed rest = TakePrinted();
   Message answer(pending_->id);
   const std::string_view reason = pending_->reason.empty() ? "cancelled" : pending_->reason;
   answer.Set("outcome", done.raised ? (done.interrupted ? reason : "raised") : "ok");

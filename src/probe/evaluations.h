@@ -32,7 +32,7 @@ class Evaluations {
   Evaluations& operator=(const Evaluations&) = delete;
 
   // Answers the request when the work is done, or when the request's time is up.
-  void Add(int client_fd, const wire::Message& request, std::int64_t default_timeout_ms, pyapi::Work work);
+  void Add(int client_fd, const wire::Message& request, std::int64_t default_timeout_ms, console::Work work);
 
   // A client's own evaluations: of its connection, or of the session that is named. What has not begun is
   // answered at once and does not begin.
@@ -43,7 +43,7 @@ class Evaluations {
 
   // Work of our own, which nobody waits for; it makes room for what somebody does wait for.
   // REQUIRES: !busy().
-  void StartOwn(pyapi::Work work) { (void)evaluator_.Start(std::move(work)); }
+  void StartOwn(console::Work work) { (void)evaluator_.Start(std::move(work)); }
 
   bool busy() const { return evaluator_.busy(); }
   std::int64_t begun() const { return begun_; }
@@ -58,7 +58,7 @@ class Evaluations {
   void OnChildOutput();
 
   // Ends everything, and takes what is ours out of the interpreter.
-  pyapi::Evaluator::Left Release(std::int64_t timeout_ms);
+  console::Evaluator::Left Release(std::int64_t timeout_ms);
 
   // The answer, with the thread of an evaluation that still runs and for how long it has.
   wire::Message WithWhatRuns(wire::Message answer) const;
@@ -68,7 +68,7 @@ class Evaluations {
     int client_fd = -1;  // −1: nobody any more
     std::uint32_t id = 0;
     Deadline deadline = Deadline::AfterMs(0);
-    pyapi::Work work;
+    console::Work work;
     std::string_view reason;                    // "timeout" or "cancelled" once it was told to stop
     std::string session;                        // whose evaluation it is; "" for a single one
     std::int64_t gil_timeout_ms = 0;            // how long it may wait for the GIL alone; 0: no limit
@@ -77,10 +77,10 @@ class Evaluations {
   };
 
   void StartNext();
-  void Prepare(pyapi::Work& work);
+  void Prepare(console::Work& work);
   void SendPrinted();
-  pyapi::Printed TakePrinted();
-  wire::Message Conclusion(const pyapi::Evaluation& done);
+  console::Printed TakePrinted();
+  wire::Message Conclusion(const console::Evaluation& done);
   void TakeFromQueue(const std::function<bool(const Pending&)>& chosen, std::string_view outcome,
                      std::string_view note);
   void Answer(wire::Message answer);
@@ -89,11 +89,11 @@ class Evaluations {
 
   const int wake_fd_;
   const Send send_;
-  pyapi::Evaluator evaluator_;
+  console::Evaluator evaluator_;
   std::optional<Pending> pending_;  // under way
   std::deque<Pending> queue_;       // behind it
   ChildOutput child_output_;
-  pyapi::Printed kept_;  // of processes, not sent yet
+  console::Printed kept_;  // of processes, not sent yet
   Deadline next_send_ = Deadline::AfterMs(0);
   bool sends_soon_ = false;  // something waits for next_send_
   bool evaluating_ = false;  // also one that was answered before it ended

@@ -94,7 +94,7 @@ void FirstClient::ExpectDaemon() {
 
 void FirstClient::GiveUp(const std::string& reason) {
   if (!is_awaited_) return;
-  pyapi::WriteEvent("probing.wait", "PROBE_BG=0, but no client is waited for: " + reason);
+  record::WriteEvent("probing.wait", "PROBE_BG=0, but no client is waited for: " + reason);
   Open();
 }
 

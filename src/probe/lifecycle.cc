@@ -105,13 +105,13 @@ void BeforeFork() {
     pthread_mutex_unlock(&fork_mutex);
     return;
   }
-  pyapi::Recorder::BeforeFork();
+  record::Recorder::BeforeFork();
 }
 
 void AfterForkInParent() {
   const InForkHandler inside;
   if (unloading.load()) return;
-  pyapi::Recorder::AfterForkInParent();
+  record::Recorder::AfterForkInParent();
   pthread_mutex_unlock(&fork_mutex);
   ResumeAfterFork();
 }
@@ -121,9 +121,9 @@ void AfterForkInParent() {
 void InForkedChild() {
   if (unloading.load()) return;
   in_fork_handlers.store(0);  // other threads were in them, and are not here
-  using enum pyapi::Recorder::Follow;
-  pyapi::Recorder::InForkedChild(nested.load() ? kYes : kNo);
-  pyapi::Hooks::InForkedChild();
+  using enum record::Recorder::Follow;
+  record::Recorder::InForkedChild(nested.load() ? kYes : kNo);
+  hooks::Hooks::InForkedChild();
   ForgetPauseInForkedChild();
   pyapi::CallInside::WhenAllAreGone(nullptr);  // a child keeps the code that it was born with
   pthread_mutex_unlock(&fork_mutex);
@@ -257,7 +257,7 @@ void* UnloadUnused() {
     SleepUs(200);
   }
   const pyapi::PythonApi* python = pyapi::FindPython();
-  if (python == nullptr || !pyapi::ReleaseLast(*python)) return nullptr;
+  if (python == nullptr || !console::ReleaseLast(*python)) return nullptr;
   return Leave(Unload::kYes);
 }
 
@@ -297,9 +297,9 @@ int probing_python(void) {
   // The probe's thread may not have come this far: the program is faster.
   wire::Settings settings(wire::Holder::kProbe);
   (void)settings.LoadEnvironment();
-  const bool first = pyapi::Recorder::Open(probe::LimitsOf(settings));
+  const bool first = record::Recorder::Open(probe::LimitsOf(settings));
   if (first) probe::FollowForks(settings.GetFlag("probing.nested"));
   // The hooks at once: a program that ends soon is hooked, and no thread of ours comes in between.
   const bool hooks = probe::ThisOrigin() == probe::Origin::kImported;
-  return pyapi::PublishNative(hooks ? probe::HooksOf(settings) : "") ? 1 : 0;
+  return hooks::PublishNative(hooks ? probe::HooksOf(settings) : "") ? 1 : 0;
 }

@@ -8,12 +8,12 @@
 
 namespace probing::probe {
 
-inline pyapi::Recorder::Limits LimitsOf(const wire::Settings& settings) {
+inline record::Recorder::Limits LimitsOf(const wire::Settings& settings) {
   return {.max_memory = static_cast<std::uint64_t>(settings.GetNumber("probing.max_memory")),
           .table_rows = static_cast<std::uint64_t>(settings.GetNumber("probing.table_rows"))};
 }
 
-// What pyapi::Hooks is to run.
+// What hooks::Hooks is to run.
 inline std::string HooksOf(const wire::Settings& settings) {
   std::string hooks(settings.Get("probing.python.hooks"));
   const std::string torch(settings.Get("probing.torch.profiling"));

@@ -63,7 +63,7 @@ probing_table* probing_open_table(const char* name, const probing_column* column
   for (int i = 0; i < count; ++i) {
     if (!probe::ToColumn(columns[i], all)) return nullptr;
   }
-  const Result<pyapi::TableHandle*> table = pyapi::Recorder::FindTable(name, std::move(all));
+  const Result<record::TableHandle*> table = record::Recorder::FindTable(name, std::move(all));
   if (!table.ok()) return nullptr;
   pyapi::KeepForNativeCode();
   return reinterpret_cast<probing_table*>(*table);
@@ -72,7 +72,7 @@ probing_table* probing_open_table(const char* name, const probing_column* column
 // A hot path: no lock, no allocation.
 int probing_append(probing_table* table, const probing_value* values, int count) {
   using namespace probing;
-  auto* handle = reinterpret_cast<pyapi::TableHandle*>(table);
+  auto* handle = reinterpret_cast<record::TableHandle*>(table);
   if (handle == nullptr || count < 0 || static_cast<std::size_t>(count) >= handle->columns().size()) return 0;
   ring::Cell cells[ring::kMaxColumns];
   cells[0] = ring::Cell::Null();

@@ -9,7 +9,7 @@
 namespace probing::probe {
 namespace {
 
-using pyapi::Work;
+using console::Work;
 
 constexpr std::int64_t kFirstLookMs = 25;  // when we came uninvited; else kSoonMs
 constexpr std::int64_t kSoonMs = 10;
@@ -31,7 +31,7 @@ void Upkeep::Look() {
 
 void Upkeep::LookSoon() {
   next_memory_.reset();
-  if (!pyapi::Hooks::Run(HooksOf(settings_))) look_after_hooks_ = Deadline::AfterMs(0);
+  if (!hooks::Hooks::Run(HooksOf(settings_))) look_after_hooks_ = Deadline::AfterMs(0);
 }
 
 int Upkeep::NextLookMs() const {
@@ -53,19 +53,19 @@ void Upkeep::LookAfterHooks() {
   look_after_hooks_ = Deadline::AfterMs(look_every_ms_);
   if (!usable) return;
   const std::string wanted = HooksOf(settings_);
-  const bool as_wanted = pyapi::Hooks::Run(wanted);
+  const bool as_wanted = hooks::Hooks::Run(wanted);
   if (evaluations_.busy()) {  // with a row of python.memory, mostly: a setting need not wait for long
     if (!as_wanted) look_after_hooks_ = Deadline::AfterMs(kSoonMs);
     return;
   }
-  if (as_wanted && !pyapi::Hooks::ModulesChanged(*python)) return;
+  if (as_wanted && !hooks::Hooks::ModulesChanged(*python)) return;
   evaluations_.StartOwn({Work::Kind::kHooks, wanted});
 }
 
 // Adds a row to python.memory now and then. It waits for the hooks, whose setting names it.
 void Upkeep::LookAfterMemory() {
   const std::string_view wanted = settings_.Get("probing.python.hooks");
-  if (wanted.find("memory") == std::string_view::npos || !pyapi::Hooks::Run(HooksOf(settings_))) {
+  if (wanted.find("memory") == std::string_view::npos || !hooks::Hooks::Run(HooksOf(settings_))) {
     next_memory_.reset();
     return;
   }

@@ -18,7 +18,7 @@
 
 namespace probing::probe {
 
-using pyapi::Work;
+using console::Work;
 using wire::Message;
 
 namespace {
@@ -43,8 +43,8 @@ void Control::Handle(Client& client, const Message& request) {
   if (verb == "rings") return SendRings(client, request);
   if (verb == "eval") return Evaluate(client, request, EvaluationOf(request));
   if (verb == "debugger") {  // a debugger is there and looks; no GIL is needed for that
-    pyapi::DebuggerLease::Renew();
-    return Send(fd, Message(request.id()).Set("stops", pyapi::DebuggerLease::stops()));
+    console::DebuggerLease::Renew();
+    return Send(fd, Message(request.id()).Set("stops", console::DebuggerLease::stops()));
   }
   if (verb == "collectives") return ReadCollectives(client, request);
   if (verb == "live" && request.Get("table") == "probing.overhead") return SendOverhead(client, request);
@@ -73,11 +73,11 @@ void Control::Evaluate(const Client& client, const Message& request, Work work) 
 // Takes everything of ours out of the job; Serve() returns then. What cannot be taken out now stays as it is,
 // with its socket: somebody who comes finds it, and no second one beside it.
 Message Control::Leave(std::uint32_t id) {
-  using enum pyapi::Evaluator::Left;
+  using enum console::Evaluator::Left;
   first_client_.GiveUp("the probe was told to leave");  // also when it cannot leave at once
   // First the reader of collectives, which writes to the tables that Release() takes away.
   const bool reader_ended = flight_reader_.Finish(kReleaseMs);
-  const pyapi::Evaluator::Left left = reader_ended ? evaluations_.Release(kReleaseMs) : kWaiting;
+  const console::Evaluator::Left left = reader_ended ? evaluations_.Release(kReleaseMs) : kWaiting;
   Message answer(id);
   if (left == kRunning) {
     const Message what = evaluations_.WithWhatRuns(Message(id));
@@ -99,7 +99,7 @@ Message Control::Leave(std::uint32_t id) {
   StopListening();
   end_ = left == kNothing ? End::kReleased : End::kFunctions;
   if (left == kFunction) {
-    pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);  // if it still is open
+    record::Recorder::Close(record::Recorder::Users::kInside);  // if it still is open
     // Without a GIL nothing tells when the last thread has left a function.
     const pyapi::PythonApi* python = pyapi::FindPython();
     const bool for_good = pyapi::NativeCodeHasTables() || (python != nullptr && !python->HasGil());
@@ -115,18 +115,18 @@ Message Control::Leave(std::uint32_t id) {
 
 // The GIL may have come since, or the reader of collectives ended.
 void Control::LeaveIfPossible() {
-  using enum pyapi::Evaluator::Left;
+  using enum console::Evaluator::Left;
   if (!flight_reader_.Finish(0)) return;
-  const pyapi::Evaluator::Left left = evaluations_.Release(0);
+  const console::Evaluator::Left left = evaluations_.Release(0);
   if (left == kWaiting || left == kRunning) return;
   leaving_ = true;
   StopListening();
   end_ = left == kNothing ? End::kReleased : End::kFunctions;
-  if (left == kFunction) pyapi::Recorder::Close(pyapi::Recorder::Users::kInside);
+  if (left == kFunction) record::Recorder::Close(record::Recorder::Users::kInside);
 }
 
 void Control::SendRings(const Client& client, const Message& request) {
-  Result<int> file = pyapi::Recorder::File();
+  Result<int> file = record::Recorder::File();
   if (!file.ok()) return Send(client.fd(), Message::Failure(request.id(), file.error()));
   Message answer(request.id());
   answer.Set("pid", static_cast<std::int64_t>(getpid()));
@@ -139,8 +139,8 @@ void Control::SendOverhead(const Client& client, const Message& request) {
   for (const auto& [key, value] : request.fields()) {
     if (key == "column") columns.push_back(value);
   }
-  const pyapi::Cost own{.calls = turns_, .total_ns = earlier_ns_ + ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
-  const Result<std::string> rows = pyapi::EncodeOverhead(columns, own, StartedNs());
+  const record::Cost own{.calls = turns_, .total_ns = earlier_ns_ + ReadClockNs(CLOCK_THREAD_CPUTIME_ID)};
+  const Result<std::string> rows = record::EncodeOverhead(columns, own, StartedNs());
   Send(client.fd(),
        rows.ok() ? Message(request.id()).Set("rows", *rows) : Message::Failure(request.id(), rows.error()));
 }
@@ -164,7 +164,7 @@ Message Control::Hello(std::uint32_t id) const {
   answer.Set("version", PROBING_VERSION).Set("pid", static_cast<std::int64_t>(getpid()));
   answer.Set("python", python != nullptr ? python->Version() : "");
   answer.Set("how", OriginName(ThisOrigin())).Set("started_ns", StartedNs());
-  if (const std::optional<pyapi::JobPlace> place = pyapi::NotedJobPlace())
+  if (const std::optional<torch::JobPlace> place = torch::NotedJobPlace())
     answer.Set("rank", place->rank).Set("world_size", place->world_size).Set("roles", place->roles);
   if (first_client_.is_awaited()) answer.Set("waits", 1);
   // For code in this process that found us here; see python/probing/_library.py.
@@ -192,7 +192,7 @@ Message Control::Configure(const Message& request) {
     any = true;
   }
   settings_ = std::move(changed);
-  pyapi::Recorder::SetLimits(LimitsOf(settings_));
+  record::Recorder::SetLimits(LimitsOf(settings_));
   FollowForks(settings_.GetFlag("probing.nested"));
   if (any) upkeep_.LookSoon();
   Message answer(request.id());

@@ -12,14 +12,14 @@
 namespace probing::pyapi {
 namespace {
 
-static_assert(std::string_view(kEmbeddedSources[0].name) == "own");
-constexpr std::size_t kNone = kEmbeddedSources.size();
+static_assert(std::string_view(embedded::kSources[0].name) == "own");
+constexpr std::size_t kNone = embedded::kSources.size();
 constexpr int kFileInput = 257;           // Py_file_input
 constexpr char kNameOfAll[] = "probing";  // of classes, so that they can be told from others
 
 std::size_t NumberOf(std::string_view module) {
-  for (std::size_t i = 0; i < kEmbeddedSources.size(); ++i) {
-    if (module == kEmbeddedSources[i].name) return i;
+  for (std::size_t i = 0; i < embedded::kSources.size(); ++i) {
+    if (module == embedded::kSources[i].name) return i;
   }
   return kNone;
 }
@@ -56,7 +56,7 @@ PyObject* EmbeddedModules::Call(const PythonApi& api, const char* module, const 
 // each other at their tops would be an error, and are not followed in circles.
 std::size_t EmbeddedModules::NextToLoad(std::size_t module, std::array<bool, kMost>& seen) const {
   if (std::exchange(seen[module], true) || names_[module] != nullptr) return kNone;
-  std::string_view imports = kEmbeddedSources[module].imports;
+  std::string_view imports = embedded::kSources[module].imports;
   while (!imports.empty()) {
     const std::size_t wanted = NumberOf(NextWord(&imports));
     const std::size_t next = wanted == kNone ? kNone : NextToLoad(wanted, seen);
@@ -66,7 +66,7 @@ std::size_t EmbeddedModules::NextToLoad(std::size_t module, std::array<bool, kMo
 }
 
 EmbeddedModules::Progress EmbeddedModules::LoadNext(const PythonApi& api, const char* module) {
-  static_assert(kEmbeddedSources.size() <= kMost);
+  static_assert(embedded::kSources.size() <= kMost);
   const std::size_t wanted = NumberOf(module);
   if (wanted == kNone) {
     api.PyErr_SetString(*api.PyExc_RuntimeError, "the probe has no such module");
@@ -97,7 +97,7 @@ bool EmbeddedModules::LoadOne(const PythonApi& api, std::size_t module) {
 }
 
 bool EmbeddedModules::Fill(const PythonApi& api, std::size_t module, PyObject* names) {
-  const EmbeddedSource& source = kEmbeddedSources[module];
+  const embedded::Source& source = embedded::kSources[module];
   PyObject* const own = module == 0 ? names : names_[0];
   const Reference name(api, api.PyUnicode_FromStringAndSize(kNameOfAll, sizeof(kNameOfAll) - 1));
   if (!name || api.PyDict_SetItemString(names, "__name__", name.get()) != 0 ||

@@ -8,6 +8,9 @@
 #include "record/overhead.h"
 
 namespace probing::pyapi {
+
+using record::TableHandle;
+
 namespace {
 
 constexpr char kCapsuleName[] = "probing";
@@ -69,11 +72,11 @@ PyObject* AppendValues(PyObject* self, PyObject* const* values, std::ptrdiff_t c
 }
 
 PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
-  if (!Overhead::CountRow()) [[likely]]
+  if (!record::Overhead::CountRow()) [[likely]]
     return AppendValues(self, values, count);
   const std::int64_t begun_ns = MonotonicNs();
   PyObject* answer = AppendValues(self, values, count);
-  Overhead::AddTimedRow(MonotonicNs() - begun_ns);
+  record::Overhead::AddTimedRow(MonotonicNs() - begun_ns);
   return answer;
 }
 

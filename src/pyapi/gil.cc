@@ -71,7 +71,7 @@ bool QueueIsClosed(const PythonApi& api) {
 bool MainThreadRuns() {
   bool runs = true;  // who knows
   // No child of the job's may be born with our descriptor.
-  Recorder::WithoutForks(
+  record::Recorder::WithoutForks(
       [](void* answer) {
         std::array<char, 64> path;
         std::snprintf(path.data(), path.size(), "/proc/self/task/%d/stat", static_cast<int>(getpid()));
@@ -116,7 +116,7 @@ void FindBreaker(const PythonApi& api) {
     breaker.store(reinterpret_cast<std::atomic<int>*>(interpreter + offsets->breaker));
     return;
   }
-  WriteEvent(
+  record::WriteEvent(
       "probing.gil",
       "this build of Python is not laid out like others of its version: taking the GIL may need a switch "
       "interval (5 ms) longer");

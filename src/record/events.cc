@@ -7,7 +7,7 @@
 #include "record/recorder.h"
 #include "table/written_rows.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 namespace {
 
 std::string JsonText(const std::string& text) {
@@ -33,4 +33,4 @@ void WriteEvent(std::string_view name, const std::string& message, std::optional
                                         .attributes = attributes});
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

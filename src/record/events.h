@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace probing::pyapi {
+namespace probing::record {
 
 // An event with a message. From any thread; nothing when nothing is recorded.
 void WriteEvent(std::string_view name, const std::string& message, std::optional<std::int64_t> step = {});
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

@@ -7,7 +7,7 @@
 #include "table/registry.h"
 #include "table/rows.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 namespace {
 
 struct Counters {
@@ -100,4 +100,4 @@ Result<std::string> EncodeOverhead(const std::vector<std::string>& columns, cons
   return rows.Encode();
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 
 enum class Part : std::uint8_t {
   kEvaluations,  // code that somebody asked for, with the GIL
@@ -62,4 +62,4 @@ class Measured {
 Result<std::string> EncodeOverhead(const std::vector<std::string>& columns, const Cost& control,
                                    std::int64_t since_ns);
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

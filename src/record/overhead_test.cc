@@ -4,7 +4,7 @@
 
 #include "table/rows.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 namespace {
 
 using table::Value;
@@ -56,4 +56,4 @@ TEST(Overhead, IsATableWithTheColumnsThatAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::record

@@ -10,7 +10,7 @@
 #include "table/registry.h"
 #include "table/stored.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 namespace {
 
 // Not destroyed at exit, when threads of the job may still write.
@@ -176,4 +176,4 @@ void Recorder::InForkedChild(Follow follow) {
   pthread_mutex_unlock(&mutex);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

@@ -18,7 +18,7 @@
 #include "ring/arena.h"
 #include "table/typed_cell.h"
 
-namespace probing::pyapi {
+namespace probing::record {
 
 class TableHandle {
  public:
@@ -118,4 +118,4 @@ inline ring::Cell TableHandle::Intern(std::uint32_t column, std::string_view tex
   return table == nullptr ? ring::Cell::String(text) : table->Intern(column, text);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::record

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 using Kind = BackwardMoment::Kind;
@@ -65,4 +65,4 @@ std::vector<std::optional<BackwardSpan>> BackwardSpans(std::span<const CallRange
   return spans;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

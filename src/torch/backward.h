@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 struct BackwardMoment {
   enum class Kind : std::uint8_t { kBegin, kEnd, kPassEnd };
@@ -37,4 +37,4 @@ struct BackwardSpan {
 std::vector<std::optional<BackwardSpan>> BackwardSpans(std::span<const CallRange> calls,
                                                        std::vector<BackwardMoment> moments);
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 using Kind = BackwardMoment::Kind;
@@ -68,4 +68,4 @@ TEST(TorchBackward, WhereAutogradNeverCameThereIsNothing) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::torch

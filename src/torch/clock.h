@@ -12,7 +12,7 @@
 #include "arch/native.h"
 #include "base/clock.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 class StepClock {
  public:
@@ -64,4 +64,4 @@ class StepClock {
   int failures_ = 0;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
@@ -43,4 +43,4 @@ TEST(StepClock, IsNotReliedOnWhereBothDisagree) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::torch

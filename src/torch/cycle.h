@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 class UpdateCycle {
  public:
@@ -116,4 +116,4 @@ class UpdateCycle {
   int unsure_ = 0;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 // Each letter is an optimizer that is called, "." a backward pass, "," a batch that is fetched. Tells how
@@ -87,4 +87,4 @@ TEST(UpdateCycle, AnOptimizerThatJoinsNowAndThenDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -17,7 +17,11 @@
 #include "torch/guarded_call.h"
 #include "torch/job_place.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using record::Recorder;
+using record::TableHandle;
+
 namespace {
 
 using table::FlightEntry;
@@ -228,7 +232,7 @@ void* FlightReader::Run(void* self) {
     if (starts.ok() && ends.ok() && groups.ok())
       Writer(*recording, {**starts, **ends, **groups}).Write(TheProgress()[i]);
   }
-  Overhead::Add(Part::kCollectives, CpuNsOfThread());
+  record::Overhead::Add(record::Part::kCollectives, CpuNsOfThread());
   reader->done_.store(true);
   const std::uint64_t one = 1;
   (void)!write(reader->wake_fd_, &one, sizeof(one));
@@ -260,4 +264,4 @@ void ForgetCollectivesInForkedChild() {
   for (std::atomic<std::uint64_t>& call : own_calls) call.store(0, std::memory_order_relaxed);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -22,7 +22,7 @@
 
 #include "base/result.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 class FlightReader {
  public:
@@ -60,4 +60,4 @@ void NoteOwnCollective(std::string_view group, std::int64_t seq);
 // What was read belongs to the parent.
 void ForgetCollectivesInForkedChild();
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

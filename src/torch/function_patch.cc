@@ -1,6 +1,6 @@
 #include "torch/function_patch.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 // PyTypeObject begins with its head, a size, and tp_name, tp_basicsize, tp_itemsize, tp_dealloc; then
@@ -65,4 +65,4 @@ void FunctionPatch::Remove(const PythonApi& api) {
   function_ = nullptr;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

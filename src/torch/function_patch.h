@@ -13,7 +13,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 using Vectorcall = PyObject* (*)(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
                                  PyObject* keywords);
@@ -45,4 +48,4 @@ class FunctionPatch {
 bool IsPlainFunction(const PythonApi& api, PyObject* function, PyObject* plain);
 inline Vectorcall plain_vectorcall = nullptr;
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

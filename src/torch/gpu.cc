@@ -1,6 +1,6 @@
 #include "torch/gpu.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 void GpuClock::Use(const PythonApi& api, PyObject* new_event, PyObject* capturing) {
   api_ = &api;
@@ -76,4 +76,4 @@ double GpuClock::Milliseconds(PyObject* from, PyObject* to) const {
   return milliseconds;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

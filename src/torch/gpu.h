@@ -8,7 +8,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 class GpuClock {
  public:
@@ -37,4 +40,4 @@ class GpuClock {
   std::vector<PyObject*> free_;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -6,7 +6,7 @@
 
 #include "arch/routines.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 namespace {
 
@@ -60,4 +60,4 @@ bool GuardedCall(void (*function)(void*), void* argument) {
   return returned;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

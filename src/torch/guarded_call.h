@@ -5,7 +5,7 @@
 // are looked up in the process.
 #pragma once
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 // `library` is the one whose function is called; false when this process has no unwinder to ask.
 bool PrepareGuardedCall(void* library);
@@ -14,4 +14,4 @@ bool PrepareGuardedCall(void* library);
 // REQUIRES: PrepareGuardedCall() returned true. One thread at a time.
 bool GuardedCall(void (*function)(void*), void* argument);
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 struct Probe {
@@ -41,4 +41,4 @@ TEST(GuardedCall, ComesBackFromAFunctionOfAnotherRuntimeThatThrows) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::torch

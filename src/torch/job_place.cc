@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 constexpr std::int64_t kNone = -1;
@@ -74,4 +74,4 @@ void ForgetJobPlaceInForkedChild() {
   StoreRoles("");
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

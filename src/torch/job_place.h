@@ -7,7 +7,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 struct JobPlace {
   std::int64_t rank = 0;
@@ -24,4 +27,4 @@ std::optional<JobPlace> NotedJobPlace();
 // A forked child is nobody yet.
 void ForgetJobPlaceInForkedChild();
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

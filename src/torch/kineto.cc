@@ -7,7 +7,10 @@
 
 #include "pyapi/functions.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyMethodDef;
+
 namespace {
 
 constexpr int kQuiet = 100;  // QUIET_KINETO of profile.py
@@ -73,13 +76,13 @@ PyObject* QuietKineto(PyObject*, PyObject* arguments) {
   return answer;
 }
 
-PyMethodDef method{"quiet_kineto", reinterpret_cast<void*>(&QuietKineto), kMethVarargs, "of Probing"};
+PyMethodDef method{"quiet_kineto", reinterpret_cast<void*>(&QuietKineto), pyapi::kMethVarargs, "of Probing"};
 
 }  // namespace
 
 bool AddKinetoFunction(const PythonApi& api, PyObject* dict) {
   python = &api;
-  return AddFunction(api, dict, &method, &no_data);
+  return pyapi::AddFunction(api, dict, &method, &no_data);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -12,9 +12,12 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // Puts the function into a dict. False with a Python exception. With the GIL.
 bool AddKinetoFunction(const PythonApi& api, PyObject* dict);
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

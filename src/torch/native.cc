@@ -9,7 +9,13 @@
 #include "torch/rows.h"
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::kMethFastcall;
+using pyapi::kMethNoargs;
+using pyapi::kMethVarargs;
+using pyapi::PyMethodDef;
+
 namespace {
 
 constexpr std::size_t kCountMask = ~(std::size_t{1} << (8 * sizeof(std::size_t) - 1));
@@ -28,7 +34,7 @@ PyObject* TraceModuleCall(PyObject* function, PyObject* const* arguments, std::s
   TracedThread* thread = tracer.running() && count > 0 && !forked ? threads.Current() : nullptr;
   // Calls within another one are covered by that one: our code has to stay as long as it is under way.
   const bool outermost = thread == nullptr || !thread->inside;
-  std::optional<CallInside> inside;
+  std::optional<pyapi::CallInside> inside;
   if (outermost) inside.emplace();
   if (thread == nullptr) return plain_vectorcall(function, arguments, count_and_flag, keywords);
   std::int64_t begin_ns = 0;
@@ -68,7 +74,7 @@ PyObject* OnModuleCall(PyObject* function, PyObject* const* arguments, std::size
 // The __next__ of a data loader's iterator.
 PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_t count_and_flag,
                       PyObject* keywords) {
-  const CallInside inside;
+  const pyapi::CallInside inside;
   TorchTracer& tracer = TheTorchTracer();
   TracedThread* thread = tracer.running() && !forked ? threads.Current() : nullptr;
   // A loader may read another one.
@@ -190,7 +196,7 @@ PyObject* PassEnded(PyObject*, PyObject* const*, std::ptrdiff_t) {
 
 // Instead of torch.autograd.backward, which it calls. Whoever keeps it keeps our code.
 PyObject* OnBackward(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
-  auto* original = static_cast<PyObject*>(FunctionData(*python, self));
+  auto* original = static_cast<PyObject*>(pyapi::FunctionData(*python, self));
   TracedThread* thread = forked ? nullptr : threads.Current();
   TheTorchTracer().BackwardBegins(thread);
   PyObject* result = plain_vectorcall(original, arguments, static_cast<std::size_t>(count), keywords);
@@ -198,7 +204,8 @@ PyObject* OnBackward(PyObject* self, PyObject* const* arguments, std::ptrdiff_t 
   return result;
 }
 
-PyMethodDef backward_method{"backward", reinterpret_cast<void*>(&OnBackward), kMethFastcall | kMethKeywords,
+PyMethodDef backward_method{"backward", reinterpret_cast<void*>(&OnBackward),
+                            kMethFastcall | pyapi::kMethKeywords,
                             "torch.autograd.backward, whose time Probing takes"};
 
 // (original, a function nobody has touched) -> what to put there, or None.
@@ -206,7 +213,7 @@ PyObject* TorchWrapBackward(PyObject*, PyObject* arguments) {
   PyObject* original = python->PyTuple_GetItem(arguments, 0);
   PyObject* plain = python->PyTuple_GetItem(arguments, 1);
   if (original == nullptr || plain == nullptr) return nullptr;
-  return IsPlainFunction(*python, original, plain) ? MakeWrapper(*python, &backward_method, original)
+  return IsPlainFunction(*python, original, plain) ? pyapi::MakeWrapper(*python, &backward_method, original)
                                                    : None();
 }
 
@@ -265,7 +272,7 @@ PyMethodDef step_method{"step", reinterpret_cast<void*>(&Step), kMethVarargs, "s
 
 bool Add(const PythonApi& api, PyMethodDef* method, PyObject* dict) {
   python = &api;
-  return AddFunction(api, dict, method, &no_data);
+  return pyapi::AddFunction(api, dict, method, &no_data);
 }
 
 }  // namespace
@@ -294,4 +301,4 @@ void StopTorch(const PythonApi& api) {
 
 void ForgetTorchInForkedChild() { forked = true; }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -20,7 +20,10 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 // Puts these functions into a dict, or None for each where torch cannot be traced. False with a Python
 // exception. With the GIL.
@@ -33,4 +36,4 @@ void StopTorch(const PythonApi& api);
 // Of the threads that were inside only this one exists now. No Python is touched.
 void ForgetTorchInForkedChild();
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

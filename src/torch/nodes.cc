@@ -5,7 +5,10 @@
 #include "pyapi/functions.h"
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyMethodDef;
+
 namespace {
 
 using Kind = BackwardMoment::Kind;
@@ -16,14 +19,14 @@ constexpr const char* kNameTexts[kNames] = {"grad_fn", "_sequence_nr", "_backwar
 
 // hook(gradients) -> None: autograd comes to the node of a tensor. `self` says which.
 PyObject* OnNode(PyObject* self, PyObject* const*, std::ptrdiff_t) {
-  const PythonApi& api = *FindPython();
-  const auto data = reinterpret_cast<std::uintptr_t>(FunctionData(api, self)) - 1;
+  const PythonApi& api = *pyapi::FindPython();
+  const auto data = reinterpret_cast<std::uintptr_t>(pyapi::FunctionData(api, self)) - 1;
   TheTorchTracer().OnMoment(data % 2 == 0 ? Kind::kBegin : Kind::kEnd, static_cast<std::int32_t>(data / 2));
   api.Py_IncRef(api._Py_NoneStruct);
   return api._Py_NoneStruct;
 }
 
-PyMethodDef on_node{"on_node", reinterpret_cast<void*>(&OnNode), kMethFastcall,
+PyMethodDef on_node{"on_node", reinterpret_cast<void*>(&OnNode), pyapi::kMethFastcall,
                     "of Probing: a module's backward begins or ends"};
 
 }  // namespace
@@ -146,7 +149,7 @@ bool TorchNodes::MakeHooks(std::int32_t call) {
   const std::uint64_t generation = *generation_;
   while (hooks_.size() <= Place(call, Kind::kEnd)) {
     Hook hook;
-    hook.function = MakeFunction(*api_, &on_node, reinterpret_cast<void*>(hooks_.size() + 1));
+    hook.function = pyapi::MakeFunction(*api_, &on_node, reinterpret_cast<void*>(hooks_.size() + 1));
     hook.dict = api_->PyDict_New();
     if (hook.function != nullptr && hook.dict != nullptr && *generation_ == generation &&
         api_->PyDict_SetItemString(hook.dict, "probing", hook.function) == 0) {
@@ -175,4 +178,4 @@ void TorchNodes::StepEnded() {
   for (PyObject* handle : gone) api_->Py_DecRef(handle);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

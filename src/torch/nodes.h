@@ -16,7 +16,10 @@
 #include "pyapi/python_api.h"
 #include "torch/backward.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+using pyapi::PythonApi;
 
 class TorchNodes {
  public:
@@ -60,4 +63,4 @@ class TorchNodes {
   std::vector<PyObject*> old_handles_;                    // of the step before
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -5,7 +5,11 @@
 #include <optional>
 #include <utility>
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PythonApi;
+using record::TableHandle;
+
 namespace {
 
 using table::PythonTorchTraceRow;
@@ -152,4 +156,4 @@ void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::i
   tracer_.sampled_.calls.push_back(call);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -7,7 +7,9 @@
 #include "table/written_rows.h"
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
 
 class TorchRows {
  public:
@@ -27,7 +29,7 @@ class TorchRows {
   };
   // Texts that do not depend on the module.
   struct Words {
-    explicit Words(TableHandle& trace);
+    explicit Words(record::TableHandle& trace);
     std::uint64_t generation;
     table::StringCell stages[3];
     table::StringCell cpu;
@@ -40,4 +42,4 @@ class TorchRows {
   TorchTracer& tracer_;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

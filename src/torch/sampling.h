@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 inline std::uint64_t Mixed(std::uint64_t number) {  // splitmix64
   number += 0x9e3779b97f4a7c15;
@@ -122,4 +122,4 @@ class RateKeeper {
   int steps_ = 0;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 TEST(TorchSampling, OneStepOfEachPeriodAndNotAlwaysTheSame) {
@@ -100,4 +100,4 @@ TEST(TorchSampling, ShortCallsTakeTurnsWhenThereAreMany) {
 }
 
 }  // namespace
-}  // namespace probing::pyapi
+}  // namespace probing::torch

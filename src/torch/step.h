@@ -10,7 +10,9 @@
 #include "table/typed_cell.h"
 #include "torch/backward.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
 
 struct ModuleName {
   std::string path, type;
@@ -87,4 +89,4 @@ struct StepTimes {
   std::int64_t backward_passes = 0;
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

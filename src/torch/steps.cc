@@ -5,7 +5,7 @@
 #include "torch/rows.h"
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 namespace {
 
 constexpr std::size_t kMostOutermost = 32;
@@ -302,4 +302,4 @@ void TorchTracer::NumberIs(std::int64_t number) {
   job_said_ = true;
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -6,7 +6,9 @@
 
 #include "pyapi/python_api.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
 
 struct TracedThread {
   const void* id = nullptr;      // null: not used
@@ -51,4 +53,4 @@ class TracedThreads {
   TracedThread* last_ = threads_.data();
 };
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -10,7 +10,10 @@
 #include "record/overhead.h"
 #include "torch/rows.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PythonApi;
+
 namespace {
 
 constexpr std::size_t kMostPending = 4;
@@ -37,8 +40,8 @@ void ForgetTorchTracer() { delete std::exchange(the_tracer, nullptr); }
 bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* const* objects) {
   Stop();
   api_ = &api;
-  auto trace = Recorder::FindTable("python.torch_trace", {});
-  auto steps = Recorder::FindTable("python.torch_steps", {});
+  auto trace = record::Recorder::FindTable("python.torch_trace", {});
+  auto steps = record::Recorder::FindTable("python.torch_steps", {});
   if (!trace.ok() || !steps.ok()) return false;
   trace_table_ = *trace;
   steps_table_ = *steps;
@@ -129,7 +132,7 @@ bool TorchTracer::AskBool(PyObject* callable, PyObject* first) const {
 }
 
 void TorchTracer::Say(const std::string& message) {
-  if (running_) WriteEvent("probing.torch", message, step_);
+  if (running_) record::WriteEvent("probing.torch", message, step_);
 }
 
 void TorchTracer::AddName(PyObject* module, const std::string& path, const std::string& type, bool wanted) {
@@ -199,7 +202,7 @@ void TorchTracer::Boundary(std::int64_t now_ns, Phase phase, std::optional<std::
   sampling_ = false;
   ++generation_;
   clock_.Anchor();
-  Overhead::Add(Part::kTorch, times_.overhead_ns);
+  record::Overhead::Add(record::Part::kTorch, times_.overhead_ns);
   if (phase == Phase::kTrain || !trains_) step_ = next.value_or(step_ + 1);
   complete_ = true;
   outermost_.clear();
@@ -265,4 +268,4 @@ void TorchTracer::Release(SampledStep& step) {
   step = {};
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

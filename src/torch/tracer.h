@@ -25,7 +25,7 @@
 #include "torch/step.h"
 #include "torch/threads.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
 
 class TorchTracer {
  public:
@@ -228,8 +228,8 @@ class TorchTracer {
   GpuClock gpu_;
   std::deque<SampledStep> pending_;  // the GPU has not come to their end
 
-  TableHandle* trace_table_ = nullptr;
-  TableHandle* steps_table_ = nullptr;
+  record::TableHandle* trace_table_ = nullptr;
+  record::TableHandle* steps_table_ = nullptr;
 };
 
 // The one there is; made when it is first asked for.
@@ -237,4 +237,4 @@ TorchTracer& TheTorchTracer();
 // Frees it. REQUIRES: it does not run, and no call of the job is inside.
 void ForgetTorchTracer();
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch

@@ -4,7 +4,10 @@
 
 #include "torch/tracer.h"
 
-namespace probing::pyapi {
+namespace probing::torch {
+
+using pyapi::PyObject;
+
 namespace {
 
 using Kind = BackwardMoment::Kind;
@@ -205,4 +208,4 @@ void TorchTracer::OnMoment(Kind kind, std::int32_t call) {
   sampled_.moment_events.push_back(event);
 }
 
-}  // namespace probing::pyapi
+}  // namespace probing::torch
