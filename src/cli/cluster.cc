@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ranges.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
@@ -39,19 +40,6 @@ Result<Json> Ask(const char* sql, bool& is_partial) {
   return rows;
 }
 
-// [0, 1, 2, 5] becomes "0-2, 5".
-std::string Ranges(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(numbers[i]);
-    if (last > i) text += (last > i + 1 ? "-" : ", ") + std::to_string(numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 // A list comes as its text.
 std::vector<std::int64_t> ParseList(const Json& group, const char* field) {
   std::vector<std::int64_t> numbers;
@@ -67,12 +55,13 @@ std::string Title(const Json& group) {
   const std::vector<std::int64_t> ranks = group["ranks"];
   std::string text;
   if (!ranks.empty())
-    text = std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank (" : " ranks (") + Ranges(ranks) + ")";
-  std::vector<std::int64_t> pids = group["pids"];
+    text = std::to_string(ranks.size()) + (ranks.size() == 1 ? " rank (" : " ranks (") +
+           Ranges({ranks.begin(), ranks.end()}) + ")";
+  const std::vector<std::int64_t> pids = group["pids"];
   if (pids.size() > ranks.size()) {  // some have no rank
     const std::string count = std::to_string(pids.size());
-    std::ranges::sort(pids);
-    text = ranks.empty() ? count + (pids.size() == 1 ? " process (" : " processes (") + Ranges(pids) + ")"
+    text = ranks.empty() ? count + (pids.size() == 1 ? " process (" : " processes (") +
+                               Ranges({pids.begin(), pids.end()}) + ")"
                          : text + " of " + count + " processes";
   }
   return text + " in " + group.value("innermost", "no Python code");

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/job_recording.h"
 #include "cli/query_client.h"
 #include "cli/recording.h"
 #include "flame/formats.h"
@@ -64,7 +65,9 @@ Result<int> DrawTrace(const Invocation& invocation, const std::string& path, boo
 Result<int> Run(const Invocation& invocation) {
   std::string path = invocation.Get("--output");
   if (path.empty())
-    path = invocation.target ? "flamegraph-" + std::to_string(*invocation.target) + ".svg" : "flamegraph.svg";
+    path = invocation.target ? "flamegraph-" + std::to_string(*invocation.target) + ".svg"
+           : invocation.job  ? "flamegraph-job.svg"
+                             : "flamegraph.svg";
   const bool html = path.ends_with(".html") || path.ends_with(".htm");
   if (!html && !path.ends_with(".svg") && path != "-") {
     return Error{Code::kUsage, "a flame graph is a .svg or a .html file, not " + path,
@@ -78,6 +81,11 @@ Result<int> Run(const Invocation& invocation) {
     return 0;
   }
   ASSIGN_OR_RETURN(flame::View view, ViewOf(invocation));
+  if (invocation.job) {
+    ASSIGN_OR_RETURN(const JobRecording job, RecordJob(invocation, view));
+    RETURN_IF_ERROR(WriteResult(path, html ? ToHtml(job.profile, view) : ToSvg(job.profile, view)));
+    return job.is_partial ? static_cast<int>(Code::kPartial) : 0;
+  }
   ASSIGN_OR_RETURN(const observe::Recorder recorder, Record(invocation, view));
   const flame::Profile& profile = recorder.profile();
   RETURN_IF_ERROR(WriteResult(path, html ? ToHtml(profile, view) : ToSvg(profile, view)));
@@ -92,7 +100,7 @@ Command FlamegraphCommand() {
           .example = "probing -t 1234 flamegraph -d 30 -o train.svg",
           .target = TargetUse::kRequired,
           .target_may_be_directory = true,
-          .for_each_rank = Command::OfJob::kAtOnce,
+          .target_may_be_job = true,
           .options = RecordingOptions(
               {{"-o,--output", "FILE", "a .svg or .html file, or - for stdout (flamegraph-PID.svg)"}}),
           .run = Run};

@@ -1,15 +1,9 @@
 #include "cli/job.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <set>
 
 #include "base/quote.h"
-#include "base/scoped_fd.h"
+#include "cli/child.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "cli/query_client.h"
@@ -32,6 +26,8 @@ process::JobIdentity IdentityIn(const Json& target) {
   identity.job = job.value("name", "");
   if (const Json rank = job.value("rank", Json()); rank.is_number_integer())
     identity.rank = rank.get<std::int64_t>();
+  if (const Json world = job.value("world_size", Json()); world.is_number_integer())
+    identity.world_size = world.get<std::int64_t>();
   if (job.value("role", Json()) == "rank") identity.role = process::JobRole::kRank;
   return identity;
 }
@@ -48,6 +44,11 @@ std::vector<RankProcess> AllRanks() {
       ranks.push_back(std::move(rank));
   }
   return ranks;
+}
+
+double NumberIn(const Json& row, const char* name) {
+  const Json number = row.value(name, Json());
+  return number.is_number() ? number.get<double>() : 0;
 }
 
 std::string JobList(const std::set<std::string>& jobs) {
@@ -77,14 +78,10 @@ bool KnowsOtherHosts() {
   return false;
 }
 
-// A rank that may be on another host: then `endpoint` is the probingd there.
-struct PlacedRank {
-  RankProcess process;
-  std::optional<Endpoint> endpoint;
-};
 struct Elsewhere {
   std::vector<PlacedRank> ranks;
-  bool is_partial = false;  // hosts did not answer
+  bool is_partial = false;            // hosts did not answer
+  std::vector<std::string> problems;  // of those that did at first
 };
 
 // Live ranks on other hosts, when a probingd here knows some. `condition` is one of probing.targets. What is
@@ -97,7 +94,8 @@ Result<Elsewhere> FindElsewhere(const std::string& condition,
   Question question;
   question.format = "json";
   question.sql =
-      "SELECT DISTINCT node FROM cluster.nodes WHERE found_by <> 'itself' AND state = 'up' AND host IN "
+      "SELECT DISTINCT node, clock_offset_ms, clock_error_ms FROM cluster.nodes WHERE found_by <> 'itself' "
+      "AND state = 'up' AND host IN "
       "(SELECT host FROM global.probing.targets WHERE job_role = 'rank' AND state <> 'ended' AND " +
       condition + ") ORDER BY node";
   ASSIGN_OR_RETURN(const Bytes answer, QueryHosts(question));
@@ -106,12 +104,20 @@ Result<Elsewhere> FindElsewhere(const std::string& condition,
   for (const Json& row : nodes.is_array() ? nodes : Json::array()) {
     ASSIGN_OR_RETURN(wire::Address address, wire::ParseAddress(row.value("node", "")));
     UseDaemonAt(Endpoint{address, ""});
-    ASSIGN_OR_RETURN(const Json there, GetFromDaemon(std::string(wire::kTargetsRoute)));
-    for (const Json& target : there.value("targets", Json::array())) {
+    const Result<Json> there = GetFromDaemon(std::string(wire::kTargetsRoute));
+    if (!there.ok()) {
+      found.is_partial = true;
+      found.problems.push_back(address.ToText() + ": " + there.error().message);
+      continue;
+    }
+    for (const Json& target : there->value("targets", Json::array())) {
       const process::JobIdentity identity = IdentityIn(target);
       if (identity.role != process::JobRole::kRank || !identity.rank || !is_meant(identity)) continue;
       if (target.value("state", "") == "live")
-        found.ranks.push_back({{target.value("pid", 0), identity}, Endpoint{address, ""}});
+        found.ranks.push_back({{target.value("pid", 0), identity},
+                               Endpoint{address, ""},
+                               NumberIn(row, "clock_offset_ms"),
+                               NumberIn(row, "clock_error_ms")});
     }
   }
   return found;
@@ -125,9 +131,9 @@ Result<std::optional<FoundRank>> FindRankElsewhere(std::int64_t rank) {
   if (elsewhere.ranks.empty()) return std::optional<FoundRank>();
   if (elsewhere.ranks.size() > 1) {
     std::string names;
-    for (const auto& [process, endpoint] : elsewhere.ranks) {
-      names += (names.empty() ? "" : ", ") + endpoint->ToText() + "/" + std::to_string(process.pid) +
-               " (job " + process.identity.job + ")";
+    for (const PlacedRank& rank : elsewhere.ranks) {
+      names += (names.empty() ? "" : ", ") + rank.endpoint->ToText() + "/" +
+               std::to_string(rank.process.pid) + " (job " + rank.process.identity.job + ")";
     }
     return Error{Code::kUsage, "there are several processes of rank " + std::to_string(rank),
                  "name one: " + names};
@@ -136,48 +142,24 @@ Result<std::optional<FoundRank>> FindRankElsewhere(std::int64_t rank) {
   return std::optional<FoundRank>({only.process.pid, only.endpoint});
 }
 
-struct Child {
-  pid_t pid = -1;
-  ScopedFd out;  // what it prints, when that is collected
-};
-
-Result<Child> Start(const PlacedRank& rank, const EachRankOptions& options, const RunForRank& run) {
-  std::array<int, 2> ends{-1, -1};
-  if (options.json && pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("make a pipe");
-  ScopedFd read_end(ends[0]);
-  ScopedFd write_end(ends[1]);
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoError("start a process");
-  if (pid == 0) {
-    if (write_end.valid()) dup2(write_end.get(), STDOUT_FILENO);
-    const Result<int> code = run(rank.process, rank.endpoint);
-    _exit(code.ok() ? *code : PrintError(code.error()));
-  }
-  return Child{pid, std::move(read_end)};
-}
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-};
-
-Outcome Await(Child child) {
-  Outcome outcome;
-  std::array<char, 65536> bytes;
-  while (child.out.valid()) {
-    const ssize_t got = read(child.out.get(), bytes.data(), bytes.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    outcome.out.append(bytes.data(), static_cast<std::size_t>(got));
-  }
-  int status = 0;
-  while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(Code::kFailed);
-  return outcome;
-}
-
 }  // namespace
+
+Result<JobRanks> FindJobRanks(const std::string& job) {
+  Result<std::vector<RankProcess>> here = RanksOfJob(job);
+  JobRanks found;
+  found.job = here.ok() ? here->front().identity.job : job;
+  for (RankProcess& rank : here.ok() ? *here : std::vector<RankProcess>{})
+    found.ranks.push_back({std::move(rank), std::nullopt});
+  if (!found.job.empty()) {
+    const auto is_meant = [&](const process::JobIdentity& identity) { return identity.job == found.job; };
+    ASSIGN_OR_RETURN(Elsewhere elsewhere, FindElsewhere("job = " + QuoteForSql(found.job), is_meant));
+    found.is_partial = elsewhere.is_partial;
+    found.problems = std::move(elsewhere.problems);
+    for (PlacedRank& rank : elsewhere.ranks) found.ranks.push_back(std::move(rank));
+  }
+  if (found.ranks.empty() && !here.ok()) return std::move(here.error());
+  return found;
+}
 
 Result<std::vector<RankProcess>> RanksOfJob(const std::string& job) {
   std::vector<RankProcess> ranks = AllRanks();
@@ -238,20 +220,21 @@ Result<FoundRank> FindRank(std::int64_t rank) {
 
 Result<int> ForEachRank(const std::string& job, const EachRankOptions& options, const RunForRank& run) {
   std::vector<PlacedRank> ranks;
-  std::vector<Child> children;
-  std::vector<Outcome> outcomes;
+  std::vector<ChildOutcome> outcomes;
   const auto start = [&](PlacedRank rank) -> Result<void> {
-    if (!options.json && !options.at_once) {
+    if (!options.json) {
       Print(Painted("rank " + std::to_string(*rank.process.identity.rank) + " (process " +
                         (rank.endpoint ? rank.endpoint->ToText() + "/" : "") +
                         std::to_string(rank.process.pid) + ")",
                     Colour::kBold) +
             "\n");
     }
-    ASSIGN_OR_RETURN(Child child, Start(rank, options, run));
+    ASSIGN_OR_RETURN(Child child, StartChild(options.json, [&] {
+                       const Result<int> code = run(rank.process, rank.endpoint);
+                       return code.ok() ? *code : PrintError(code.error());
+                     }));
     ranks.push_back(std::move(rank));
-    children.push_back(std::move(child));
-    if (!options.at_once) outcomes.push_back(Await(std::move(children.back())));
+    outcomes.push_back(Await(std::move(child)));
     return {};
   };
   Result<std::vector<RankProcess>> here = RanksOfJob(job);
@@ -267,17 +250,15 @@ Result<int> ForEachRank(const std::string& job, const EachRankOptions& options, 
                        return identity.job == name;
                      }));
     is_partial = elsewhere.is_partial;
+    for (const std::string& problem : elsewhere.problems) PrintAside("probing:   " + problem + "\n");
     for (PlacedRank& rank : elsewhere.ranks) RETURN_IF_ERROR(start(std::move(rank)));
   }
   if (ranks.empty() && !here.ok()) return std::move(here.error());
-  if (options.at_once) {
-    for (Child& child : children) outcomes.push_back(Await(std::move(child)));
-  }
   Json list = Json::array();
   std::size_t failed = 0;
   int code = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Outcome& outcome = outcomes[i];
+    const ChildOutcome& outcome = outcomes[i];
     if (outcome.code != 0 && failed++ == 0) code = outcome.code;
     Json entry{{"rank", *ranks[i].process.identity.rank}, {"pid", ranks[i].process.pid}};
     if (ranks[i].endpoint) entry["node"] = ranks[i].endpoint->ToText();

@@ -29,13 +29,28 @@ struct FoundRank {
 };
 Result<FoundRank> FindRank(std::int64_t rank);
 
+// All ranks of a job, those of this host first, then those of other hosts that a probingd here knows.
+struct PlacedRank {
+  process::RankProcess process;
+  std::optional<Endpoint> endpoint;  // the probingd of another host
+  double clock_ahead_ms = 0;         // the clock there, as far as it was measured
+  double clock_error_ms = 0;
+};
+struct JobRanks {
+  std::string job;
+  std::vector<PlacedRank> ranks;
+  bool is_partial = false;            // hosts did not say whether they have any
+  std::vector<std::string> problems;  // "node03:3344: why"
+};
+// What is asked of a daemon after this may go to another host (UseDaemonAt).
+Result<JobRanks> FindJobRanks(const std::string& job);
+
 // Runs something for each rank of a job, each in a process of its own, because commands are about one target:
-// one after the other under a heading, or all at once; those of this host first, then those of other hosts
+// one after the other under a heading; those of this host first, then those of other hosts
 // that a probingd here knows, whose probingd `endpoint` is. With `json` stdout becomes an array with an
 // object {rank, pid, answer} of each, `node` for another host, `error` in the place of an answer that is
 // missing. Returns the exit code: 6 when some failed, or when hosts did not say whether they have any.
 struct EachRankOptions {
-  bool at_once = false;
   bool json = false;
   bool elsewhere = false;  // the command can be told to another host
 };

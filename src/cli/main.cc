@@ -27,8 +27,7 @@ void TellOfClient(pid_t pid) {
 }
 
 Result<int> RunForJob(const Parsed& parsed) {
-  const EachRankOptions options{.at_once = parsed.command->for_each_rank == Command::OfJob::kAtOnce,
-                                .json = parsed.invocation.Has("--json"),
+  const EachRankOptions options{.json = parsed.invocation.Has("--json"),
                                 .elsewhere = !parsed.command->only_here};
   return ForEachRank(
       *parsed.invocation.job, options,
@@ -37,13 +36,6 @@ Result<int> RunForJob(const Parsed& parsed) {
         invocation.job.reset();
         invocation.target = rank.pid;
         invocation.endpoint = endpoint;
-        // Each writes a file of its own: out.svg is out-rank3.svg.
-        if (const auto output = invocation.options.find("--output");
-            output != invocation.options.end() && output->second != "-") {
-          const std::size_t dot = output->second.rfind('.');
-          output->second.insert(dot == std::string::npos ? output->second.size() : dot,
-                                "-rank" + std::to_string(*rank.identity.rank));
-        }
         if (endpoint) {
           RETURN_IF_ERROR(ChooseRemote(*parsed.command, invocation));
         } else {

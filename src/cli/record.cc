@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/job_recording.h"
 #include "cli/recording.h"
 #include "flame/formats.h"
 
@@ -12,14 +13,26 @@ Result<int> Run(const Invocation& invocation) {
     return Error{Code::kUsage, "there is no format " + name, "it is one of " + flame::FormatNames()};
   }
   std::string path = invocation.Get("--output");
-  if (path.empty()) path = "profile-" + std::to_string(*invocation.target) + std::string(format->suffix);
+  const bool is_picture = format->name == "svg" || format->name == "html";
+  if (invocation.Has("--against") && !is_picture) {
+    return Error{Code::kUsage, "a comparison is a picture, not " + name,
+                 "`-f svg` or `-f html`; --rank 3 alone goes with all formats"};
+  }
+  if (path.empty())
+    path = "profile-" + (invocation.job ? "job" : std::to_string(*invocation.target)) +
+           std::string(format->suffix);
   RETURN_IF_ERROR(CheckWritable(path));
   if (invocation.endpoint) {
     ASSIGN_OR_RETURN(const std::string recorded, RecordRemote(invocation, format->name));
     RETURN_IF_ERROR(WriteResult(path, recorded));
     return 0;
   }
-  ASSIGN_OR_RETURN(const flame::View view, ViewOf(invocation));
+  ASSIGN_OR_RETURN(flame::View view, ViewOf(invocation));
+  if (invocation.job) {
+    ASSIGN_OR_RETURN(const JobRecording job, RecordJob(invocation, view));
+    RETURN_IF_ERROR(WriteResult(path, format->write(job.profile, view)));
+    return job.is_partial ? static_cast<int>(Code::kPartial) : 0;
+  }
   ASSIGN_OR_RETURN(const observe::Recorder recorder, Record(invocation, view));
   RETURN_IF_ERROR(WriteResult(path, format->write(recorder.profile(), view)));
   return 0;
@@ -32,6 +45,7 @@ Command RecordCommand() {
           .summary = "Record stacks to a profile for speedscope, pprof, Perfetto, Firefox and others",
           .example = "probing -t 1234 record -d 30 -f chrome -o train.json",
           .target = TargetUse::kRequired,
+          .target_may_be_job = true,
           .options = RecordingOptions(
               {{"-f,--format", "FORMAT",
                 "speedscope, collapsed, pprof, chrome, gecko, heatmap, svg or html (speedscope)",

@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
+#include "cli/progress.h"
+#include "flame/ranks.h"
 #include "process/source_file.h"
 #include "process/status.h"
 #include "wire/contract.h"
@@ -22,50 +24,13 @@ namespace {
 
 constexpr double kDefaultSeconds = 10;
 constexpr double kDefaultHz = 100;
-constexpr std::int64_t kProgressNs = 100'000'000;
 
 volatile std::sig_atomic_t g_interrupted = 0;  // set by a signal handler, so it cannot be anywhere else
-
-std::string Decimal(double number, int digits) {
-  std::array<char, 48> text;
-  std::snprintf(text.data(), text.size(), "%.*f", digits, number);
-  return text.data();
-}
-
-// One line on stderr that is drawn over and gone at the end; nothing when that is no terminal.
-class ProgressBar {
- public:
-  explicit ProgressBar(double seconds) : seconds_(seconds), visible_(isatty(STDERR_FILENO) == 1) {}
-  ~ProgressBar() {
-    if (visible_) DrawAside("\r\x1b[K");
-  }
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-
-  void Show(const observe::Recorder& recorder) {
-    const std::int64_t now_ns = MonotonicNs();
-    if (!visible_ || now_ns < next_ns_) return;
-    next_ns_ = now_ns + kProgressNs;
-    const double done = static_cast<double>(now_ns - recorder.started_ns()) / 1e9;
-    const auto filled = static_cast<std::size_t>(std::clamp(30 * done / seconds_, 0.0, 30.0));
-    std::string line =
-        "\r\x1b[Krecording [" + std::string(filled, '=') + std::string(30 - filled, ' ') + "] ";
-    line += Decimal(std::min(done, seconds_), 1) + "/" + Decimal(seconds_, 0) + " s, " +
-            std::to_string(recorder.samples_taken()) + " samples";
-    if (recorder.processes() > 1) line += " of " + std::to_string(recorder.processes()) + " processes";
-    DrawAside(line + "; ^C ends it");
-  }
-
- private:
-  double seconds_;
-  bool visible_;
-  std::int64_t next_ns_ = 0;
-};
 
 std::uint64_t ShownTicks(const flame::Profile& profile, const flame::View& view) {
   std::uint64_t ticks = 0;
   for (const flame::Sample& sample : profile.samples()) {
-    if (IsShown(view, sample)) ticks += sample.ticks;
+    if (IsShown(view, profile, sample)) ticks += sample.ticks;
   }
   return ticks;
 }
@@ -84,21 +49,7 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
     PrintAside("interrupted after " + Decimal(recorded, 1) + " of " + Decimal(seconds, 1) + " s\n");
   }
   const flame::Losses& losses = recorder.profile().losses();
-  if (losses.torn > 0) {
-    // What they would have shown is not known: at worst all of it belongs to one function.
-    const double share = 100.0 * static_cast<double>(losses.torn) /
-                         static_cast<double>(losses.torn + recorder.samples_taken());
-    PrintAside(std::to_string(losses.torn) +
-               " samples are left out: the stack changed while it was read, and its "
-               "thread could not be held; shares may be off by up to " +
-               Decimal(share, 1) + " points\n");
-  }
-  if (losses.unmerged > 0) {
-    PrintAside(std::to_string(losses.unmerged) +
-               " samples are left out: native and Python frames did not fit together\n");
-  }
-  if (losses.dropped > 0)
-    PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
+  PrintLosses(losses, recorder.samples_taken());
   if (losses.spared * 10 > recorder.periods()) {
     PrintAside(std::to_string(losses.spared) + " of " + std::to_string(recorder.periods()) +
                " samples were left out so that the target is held for " +
@@ -111,11 +62,7 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
                (losses.spared > 0 ? " and for those left out" : "") + ", so shares are as sure as those of " +
                std::to_string(recorder.equal_looks()) + " samples\n");
   }
-  if (ShownTicks(recorder.profile(), view) == 0 && !recorder.profile().samples().empty()) {
-    PrintAside("nothing to show: no thread " +
-               std::string(view.shown == flame::Shown::kGil ? "held the GIL" : "was active") +
-               "\n  hint: --idle shows what threads wait for\n");
-  }
+  PrintWhenNothingIsShown(recorder.profile(), view);
 }
 
 }  // namespace
@@ -136,6 +83,11 @@ std::vector<Option> RecordingOptions(std::vector<Option> more) {
        " some microseconds each time"},
       {"--async", "", "by asyncio task instead of event loop; with --idle tasks that wait, too"},
       {"--subprocesses", "", "its children, too; it needs no Python itself"},
+      {"--ranks", "", "of a job: tell ranks apart"},
+      {"--rank", "RANKS", "of a job: show only these, as in 3 or 0-2,4"},
+      {"--against", "RANKS",
+       "of a job, with --rank: compare their shares with those of these ranks, or of all `others` (svg, "
+       "html)"},
   };
   options.insert(options.end(), more.begin(), more.end());
   return options;
@@ -151,9 +103,39 @@ void CatchInterrupts() {
 
 bool Interrupted() { return g_interrupted != 0; }
 
+void PrintWhenNothingIsShown(const flame::Profile& profile, const flame::View& view) {
+  if (ShownTicks(profile, view) == 0 && !profile.samples().empty()) {
+    PrintAside("nothing to show: no thread " +
+               std::string(view.shown == flame::Shown::kGil ? "held the GIL" : "was active") +
+               "\n  hint: --idle shows what threads wait for\n");
+  }
+}
+
+void PrintLosses(const flame::Losses& losses, std::uint64_t samples_taken) {
+  if (losses.torn > 0) {
+    // What they would have shown is not known: at worst all of it belongs to one function.
+    const double share =
+        100.0 * static_cast<double>(losses.torn) / static_cast<double>(losses.torn + samples_taken);
+    PrintAside(std::to_string(losses.torn) +
+               " samples are left out: the stack changed while it was read, and its "
+               "thread could not be held; shares may be off by up to " +
+               Decimal(share, 1) + " points\n");
+  }
+  if (losses.unmerged > 0) {
+    PrintAside(std::to_string(losses.unmerged) +
+               " samples are left out: native and Python frames did not fit together\n");
+  }
+  if (losses.dropped > 0)
+    PrintAside(std::to_string(losses.dropped) + " samples are left out: too many to keep\n");
+}
+
 std::string_view TasksOf(const Invocation& invocation) {
   if (!invocation.Has("--async")) return "none";
   return invocation.Has("--idle") ? "all" : "running";
+}
+
+Result<double> Duration(const Invocation& invocation) {
+  return invocation.GetNumber("--duration", kDefaultSeconds);
 }
 
 Result<double> SampleRate(const Invocation& invocation) {
@@ -162,8 +144,10 @@ Result<double> SampleRate(const Invocation& invocation) {
     return Error{Code::kUsage,
                  "--rate is at most " + Decimal(observe::kMaxHzOfOne, 0) + " samples per second", ""};
   }
-  if (hz > observe::kMaxHz && invocation.Has("--subprocesses")) {
-    return Error{Code::kUsage, "--rate is at most " + Decimal(observe::kMaxHz, 0) + " with --subprocesses",
+  if (hz > observe::kMaxHz && (invocation.job || invocation.Has("--subprocesses"))) {
+    return Error{Code::kUsage,
+                 "--rate is at most " + Decimal(observe::kMaxHz, 0) +
+                     (invocation.job ? " for a job" : " with --subprocesses"),
                  ""};
   }
   return hz;
@@ -184,9 +168,22 @@ Result<flame::View> ViewOf(const Invocation& invocation) {
   flame::View view;
   if (invocation.Has("--gil")) view.shown = flame::Shown::kGil;
   if (invocation.Has("--idle")) view.shown = flame::Shown::kAll;
+  view.by_rank = invocation.Has("--ranks");
   view.by_thread = invocation.Has("--threads");
   view.by_process = invocation.Has("--subprocesses");
   view.by_line = invocation.Has("--lines");
+  for (const char* option : {"--ranks", "--rank", "--against"}) {
+    if (!invocation.job && invocation.Has(option)) {
+      return Error{Code::kUsage, std::string(option) + " is for all ranks of a job",
+                   "as in `probing -t job record`; -t rank:3 is one rank"};
+    }
+  }
+  if (invocation.Has("--rank")) {
+    ASSIGN_OR_RETURN(view.ranks, flame::ParseRanks(invocation.Get("--rank")));
+  } else if (invocation.Has("--against")) {
+    return Error{Code::kUsage, "--against needs --rank", "as in --rank 2 --against others"};
+  }
+  if (invocation.job) return view;
   if (!invocation.endpoint) {
     view.source_of = [pid = *invocation.target](const std::string& file) {
       auto text = process::ReadSourceFile(pid, file);
@@ -202,7 +199,7 @@ Result<flame::View> ViewOf(const Invocation& invocation) {
 Result<observe::Recorder> Record(const Invocation& invocation, const flame::View& view) {
   observe::RecorderOptions options;
   ASSIGN_OR_RETURN(options.hz, SampleRate(invocation));
-  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  ASSIGN_OR_RETURN(const double seconds, Duration(invocation));
   options.follow_children = invocation.Has("--subprocesses");
   options.sampler = SamplerOptionsOf(invocation);
   CatchInterrupts();
@@ -211,7 +208,9 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
     ProgressBar progress(seconds);
     const Deadline deadline = Deadline::AfterNs(static_cast<std::int64_t>(seconds * 1e9));
     while (!Interrupted() && !deadline.passed() && recorder.Sample()) {
-      progress.Show(recorder);
+      std::string what = std::to_string(recorder.samples_taken()) + " samples";
+      if (recorder.processes() > 1) what += " of " + std::to_string(recorder.processes()) + " processes";
+      progress.Show(recorder.started_ns(), what);
       recorder.Wait();
     }
   }
@@ -221,7 +220,7 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
 
 Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format) {
   ASSIGN_OR_RETURN(const double hz, SampleRate(invocation));
-  ASSIGN_OR_RETURN(const double seconds, invocation.GetNumber("--duration", kDefaultSeconds));
+  ASSIGN_OR_RETURN(const double seconds, Duration(invocation));
   const Json request{{"target", *invocation.target},
                      {"format", format},
                      {"seconds", seconds},

@@ -15,7 +15,7 @@ namespace probing::cli {
 // own.
 std::vector<Option> RecordingOptions(std::vector<Option> more);
 
-// What these options select, with a title for the recording.
+// What these options select, with a title for the recording; a job gives it one later.
 Result<flame::View> ViewOf(const Invocation& invocation);
 
 // Samples the target until the time is up, it ends, or somebody presses ^C. What was not as
@@ -25,6 +25,13 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
 
 // The same for a target elsewhere: recorded and written in that format over there.
 Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format);
+
+// -d: for how many seconds, 10 unless given.
+Result<double> Duration(const Invocation& invocation);
+
+// What is left out of a recording, and what that means; on stderr, and so is why a picture of it is empty.
+void PrintLosses(const flame::Losses& losses, std::uint64_t samples_taken);
+void PrintWhenNothingIsShown(const flame::Profile& profile, const flame::View& view);
 
 // Says before a recording, not after it, that its result could not be written there.
 Result<void> CheckWritable(const std::string& path);

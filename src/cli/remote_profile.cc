@@ -30,8 +30,10 @@ RemoteProfile Convert(const Json& answer) {
   for (const Json& frame : answer.at("frames")) frames.push_back(FrameOf(frame));
   std::vector<flame::ThreadId> threads;
   for (const Json& thread : answer.at("threads")) {
-    threads.push_back(result.profile.AddThread({thread.value("pid", 0), thread.value("tid", 0),
-                                                thread.value("name", ""), thread.value("process", "")}));
+    flame::Thread added{thread.value("pid", 0), thread.value("tid", 0), thread.value("name", ""),
+                        thread.value("process", "")};
+    if (thread.contains("rank")) added.rank = thread["rank"].get<std::int64_t>();
+    threads.push_back(result.profile.AddThread(std::move(added)));
   }
   const Json& samples = answer.at("samples");
   const Json& stacks = answer.at("stacks");
@@ -45,8 +47,14 @@ RemoteProfile Convert(const Json& answer) {
     result.profile.AddSample(sample,
                              FramesOf(stacks.at(samples.at("stack").at(i).get<std::size_t>()), frames));
   }
-  result.profile.losses().torn = answer.at("lost").value("torn", std::uint64_t{0});
-  result.profile.losses().unmerged = answer.at("lost").value("unmerged", std::uint64_t{0});
+  const auto lost = [&](const char* kind) { return answer.at("lost").value(kind, std::uint64_t{0}); };
+  result.profile.losses() = {lost("torn"), lost("dropped"), lost("unmerged"), lost("spared"), lost("missed")};
+  result.started_ns = answer.value("started_ns", std::int64_t{0});
+  for (const Json& each : answer.value("gone", Json::array())) {
+    RemoteProfile::Gone gone{.pid = each.at("pid").get<pid_t>(), .why = each.value("why", "")};
+    if (each.contains("after_s")) gone.after_s = each["after_s"].get<double>();
+    result.gone.push_back(std::move(gone));
+  }
   return result;
 }
 

@@ -25,6 +25,8 @@ using Answer = asio::awaitable<Result<Json>>;
 
 namespace {
 
+constexpr std::size_t kMostRoots = 1024;
+
 Json TargetToJson(const Target& target) {
   return {{"pid", target.pid},         {"user", target.user},       {"state", TargetStateName(target.state)},
           {"python", target.python},   {"how", target.how},         {"started_ns", target.started_ns},
@@ -75,10 +77,33 @@ Answer GetStatus(Daemon& daemon, const server::Request& request) {
                  {"probe", FieldsToJson(*probe)}};
 }
 
+// "target", or "targets": several that are sampled at the same moments.
+Result<std::vector<observe::Root>> RootsOf(const server::Request& request) {
+  std::vector<observe::Root> roots;
+  const auto list = request.body.find("targets");
+  if (list == request.body.end()) {
+    ASSIGN_OR_RETURN(const pid_t pid, RequiredTarget(request));
+    roots.push_back({pid});
+    return roots;
+  }
+  const Error wrong{Code::kUsage, "targets is a list of {pid, rank?}", R"(as in [{"pid": 1234, "rank": 0}])"};
+  if (!list->is_array() || list->empty() || list->size() > kMostRoots) return wrong;
+  for (const Json& each : *list) {
+    const Json pid = each.is_object() ? each.value("pid", Json()) : Json();
+    const Json rank = each.is_object() ? each.value("rank", Json()) : Json();
+    if (!pid.is_number_integer() || pid.get<std::int64_t>() <= 0 || pid.get<std::int64_t>() > INT32_MAX)
+      return wrong;
+    observe::Root root{pid.get<pid_t>()};
+    if (rank.is_number_integer()) root.rank = rank.get<std::int64_t>();
+    roots.push_back(root);
+  }
+  return roots;
+}
+
 Answer PostProfile(Daemon& daemon, const server::Request& request) {
-  const Result<pid_t> pid = RequiredTarget(request);
-  if (!pid.ok()) co_return pid.error();
-  co_return co_await daemon.sampling.Record(*pid, request.body);
+  Result<std::vector<observe::Root>> roots = RootsOf(request);
+  if (!roots.ok()) co_return roots.error();
+  co_return co_await daemon.sampling.Record(std::move(*roots), request.body);
 }
 
 Answer GetSamples(Daemon& daemon, const server::Request& request) {

@@ -99,7 +99,7 @@ asio::awaitable<Result<Content>> PostFlamegraph(Daemon& daemon, const Request& r
   }
   Content content{format->media_type, "", 200, {}};
   const Result<void> recorded = co_await daemon.sampling.RecordThen(
-      *pid, request.body,
+      {{*pid}}, request.body,
       [&](const observe::Recorder& recorder) { content.body = format->write(recorder.profile(), *view); });
   if (!recorded.ok()) co_return recorded.error();
   // Such a page has its script in itself, which the policy of our own pages forbids. In a sandbox of its

@@ -36,7 +36,7 @@ asio::awaitable<Result<void>> Bursts::Start(pid_t pid, observe::Trigger trigger,
     options.recorder.sampler = sampler;
     options.recorder.reason = trigger.reason;
     options.seconds = static_cast<double>(trigger.duration_ms) / 1e3;
-    known.push_back({SamplerThread(io_.get_executor(), pid, options), trigger.reason, MonotonicNs()});
+    known.push_back({SamplerThread(io_.get_executor(), {{pid}}, options), trigger.reason, MonotonicNs()});
     if (known.size() > kKept) known.pop_front();
   }
   // Other triggers may come and go meanwhile; the deque may be another one afterwards.

@@ -99,7 +99,7 @@ Answer Flamegraph(Daemon& daemon, const Request& request, const Json& arguments)
   const Json options{{"seconds", seconds}};
   std::string text;
   const Result<void> recorded = co_await daemon.sampling.RecordThen(
-      *pid, options, [&](const observe::Recorder& recorder) { text = RankingText(recorder); });
+      {{*pid}}, options, [&](const observe::Recorder& recorder) { text = RankingText(recorder); });
   if (!recorded.ok()) co_return recorded.error();
   co_return text;
 }

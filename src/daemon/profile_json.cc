@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/clock.h"
 #include "flame/palette.h"
 #include "flame/view.h"
 
@@ -75,10 +76,19 @@ Json ProfileToJson(const observe::Recorder& recorder) {
   for (const flame::Thread& thread : profile.threads()) {
     threads.push_back(
         {{"pid", thread.pid}, {"tid", thread.tid}, {"name", thread.name}, {"process", thread.process}});
+    if (thread.rank) threads.back()["rank"] = *thread.rank;
+  }
+  Json gone = Json::array();
+  for (const observe::Recorder::Gone& each : recorder.gone()) {
+    gone.push_back({{"pid", each.pid}, {"why", each.error.message}});
+    if (each.at_ns != 0)
+      gone.back()["after_s"] = static_cast<double>(each.at_ns - recorder.started_ns()) / 1e9;
   }
   return {{"period_ns", profile.period_ns()},
           {"samples_taken", recorder.samples_taken()},
+          {"started_ns", recorder.started_ns() - MonotonicNs() + WallNs()},
           {"ended", !recorder.is_going()},
+          {"gone", std::move(gone)},
           {"lost", LossesToJson(profile.losses())},
           {"marks", profile.marks()},
           {"threads", std::move(threads)},

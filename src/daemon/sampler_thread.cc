@@ -53,10 +53,11 @@ struct SamplerThread::State {
   Event ended;
 };
 
-SamplerThread::SamplerThread(const asio::any_io_executor& executor, pid_t pid, const Options& options)
+SamplerThread::SamplerThread(const asio::any_io_executor& executor, std::vector<observe::Root> roots,
+                             const Options& options)
     : period_ns_(static_cast<std::int64_t>(1e9 / options.recorder.hz)),
       state_(std::make_shared<State>(executor)) {
-  std::thread([state = state_, pid, options] { Run(state, pid, options); }).detach();
+  std::thread([state = state_, roots = std::move(roots), options] { Run(state, roots, options); }).detach();
 }
 
 SamplerThread& SamplerThread::operator=(SamplerThread&& other) noexcept {
@@ -71,8 +72,14 @@ SamplerThread::~SamplerThread() {
   if (state_) state_->stop = true;
 }
 
-void SamplerThread::Run(const std::shared_ptr<State>& state, pid_t pid, const Options& options) noexcept {
-  Result<observe::Recorder> recorder = observe::Recorder::Start(pid, options.recorder);
+// Until the moment from which the seconds count.
+std::int64_t SamplerThread::LeadNs(const Options& options) {
+  return options.recorder.start_ns == 0 ? 0 : options.recorder.start_ns - MonotonicNs();
+}
+
+void SamplerThread::Run(const std::shared_ptr<State>& state, const std::vector<observe::Root>& roots,
+                        const Options& options) noexcept {
+  Result<observe::Recorder> recorder = observe::Recorder::StartAll(roots, options.recorder);
   {
     const std::lock_guard lock(state->mutex);
     if (recorder.ok()) {
@@ -83,7 +90,8 @@ void SamplerThread::Run(const std::shared_ptr<State>& state, pid_t pid, const Op
   }
   asio::post(state->executor, [state] { state->started.Happen(); });
   const std::optional<Deadline> deadline =
-      options.seconds ? std::optional(Deadline::AfterNs(static_cast<std::int64_t>(*options.seconds * 1e9)))
+      options.seconds ? std::optional(Deadline::AfterNs(LeadNs(options) +
+                                                        static_cast<std::int64_t>(*options.seconds * 1e9)))
                       : std::nullopt;
   while (state->recorder && !state->stop && !(deadline && deadline->passed())) {
     {

@@ -2,13 +2,12 @@
 // event loop nor the loop for it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "observe/stacks/recorder.h"
 
@@ -22,7 +21,9 @@ class SamplerThread {
   };
 
   // `executor` is the daemon's; all members are used from there only.
-  SamplerThread(const boost::asio::any_io_executor& executor, pid_t pid, const Options& options);
+  // REQUIRES: `roots` has at least one.
+  SamplerThread(const boost::asio::any_io_executor& executor, std::vector<observe::Root> roots,
+                const Options& options);
   SamplerThread(SamplerThread&&) noexcept = default;
   SamplerThread& operator=(SamplerThread&&) noexcept;
   // Tells the thread to stop and does not wait for it.
@@ -41,7 +42,9 @@ class SamplerThread {
 
  private:
   struct State;
-  static void Run(const std::shared_ptr<State>& state, pid_t pid, const Options& options) noexcept;
+  static std::int64_t LeadNs(const Options& options);
+  static void Run(const std::shared_ptr<State>& state, const std::vector<observe::Root>& roots,
+                  const Options& options) noexcept;
 
   std::int64_t period_ns_;
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive this for a moment

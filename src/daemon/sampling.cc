@@ -30,6 +30,7 @@ constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr int kTries = 30;  // a program may load Python long after it started
 constexpr std::int64_t kEndedKeptNs = 60'000'000'000;
 constexpr double kMaxSeconds = 3600;
+constexpr std::int64_t kFarthestStartNs = 60'000'000'000;
 // Per target: ten minutes of fifty threads that all run, and their stacks, in 22 MB. The trail of what stalls
 // (observe/stalls) takes 6 MB more.
 constexpr flame::Profile::Limits kContinuousLimits{.samples = 300'000, .table_bytes = 12 << 20};
@@ -53,6 +54,19 @@ Result<observe::SamplerOptions::Tasks> TasksIn(const Json& request) {
   if (tasks == "running") return Tasks::kRunning;
   if (tasks == "all") return Tasks::kAll;
   return Error{Code::kUsage, "tasks is none, running or all", ""};
+}
+
+// When to begin, on the monotonic clock: "start_ns" is wall time. 0: at once.
+Result<std::int64_t> StartIn(const Json& request) {
+  const auto field = request.find("start_ns");
+  if (field == request.end()) return std::int64_t{0};
+  const std::int64_t wall_ns = field->is_number_integer() ? field->get<std::int64_t>() : 0;
+  const std::int64_t now_ns = WallNs();
+  if (wall_ns <= 0 || wall_ns > now_ns + kFarthestStartNs || wall_ns < now_ns - kFarthestStartNs) {
+    return Error{Code::kUsage, "start_ns is a time within a minute from now, in ns since 1970",
+                 "are the clocks of these hosts far apart?"};
+  }
+  return wall_ns - now_ns + MonotonicNs();
 }
 
 std::string RateText(double seconds) {
@@ -116,7 +130,7 @@ asio::awaitable<Result<void>> Sampling::Run(pid_t pid, double seconds, bool with
   options.recorder.hz = 1 / seconds;
   options.recorder.limits = kContinuousLimits;
   options.recorder.sampler = SamplerOptionsOf(Native(pid));
-  SamplerThread sampler(io_.get_executor(), pid, options);
+  SamplerThread sampler(io_.get_executor(), {{pid}}, options);
   Result<void> started = co_await sampler.Started();
   if (!started.ok()) co_return started;
   continuous_.insert_or_assign(pid, Continuous{std::move(sampler), RateText(seconds), seconds, with_probe});
@@ -144,13 +158,14 @@ std::string Sampling::Rate(pid_t pid) const {
   return found != continuous_.end() && found->second.sampler.is_running() ? found->second.rate : "0";
 }
 
-asio::awaitable<Result<void>> Sampling::RecordThen(pid_t pid, const Json& request,
+asio::awaitable<Result<void>> Sampling::RecordThen(std::vector<observe::Root> roots, const Json& request,
                                                    std::function<void(const observe::Recorder&)> look) {
   SamplerThread::Options options;
   const Result<double> seconds = NumberIn(request, "seconds", 10, kMaxSeconds);
   if (!seconds.ok()) co_return seconds.error();
   const bool children = request.value("subprocesses", Json(false)) == true;
-  const Result<double> hz = NumberIn(request, "hz", 100, children ? observe::kMaxHz : observe::kMaxHzOfOne);
+  const bool several = children || roots.size() > 1;
+  const Result<double> hz = NumberIn(request, "hz", 100, several ? observe::kMaxHz : observe::kMaxHzOfOne);
   if (!hz.ok()) co_return hz.error();
   options.seconds = *seconds;
   options.recorder.hz = *hz;
@@ -162,7 +177,12 @@ asio::awaitable<Result<void>> Sampling::RecordThen(pid_t pid, const Json& reques
   const Json reason = request.value("reason", Json(""));
   if (reason.is_string()) options.recorder.reason = reason.get<std::string>().substr(0, kMaxReasonBytes);
   options.recorder.limits = kRecordingLimits;
-  SamplerThread sampler(io_.get_executor(), pid, options);
+  const Result<std::int64_t> start_ns = StartIn(request);
+  if (!start_ns.ok()) co_return start_ns.error();
+  options.recorder.start_ns = *start_ns;
+  if (const Json seed = request.value("seed", Json()); seed.is_number_unsigned())
+    options.recorder.seed = seed.get<std::uint64_t>();
+  SamplerThread sampler(io_.get_executor(), std::move(roots), options);
   const Result<void> started = co_await sampler.Started();
   if (!started.ok()) co_return started.error();
   co_await sampler.Ended();
@@ -170,10 +190,11 @@ asio::awaitable<Result<void>> Sampling::RecordThen(pid_t pid, const Json& reques
   co_return Result<void>();
 }
 
-asio::awaitable<Result<Json>> Sampling::Record(pid_t pid, const Json& request) {
-  Json answer{{"pid", pid}};
-  const Result<void> recorded = co_await RecordThen(
-      pid, request, [&](const observe::Recorder& recorder) { answer.update(ProfileToJson(recorder)); });
+asio::awaitable<Result<Json>> Sampling::Record(std::vector<observe::Root> roots, const Json& request) {
+  Json answer{{"pid", roots.front().pid}};
+  const Result<void> recorded =
+      co_await RecordThen(std::move(roots), request,
+                          [&](const observe::Recorder& recorder) { answer.update(ProfileToJson(recorder)); });
   if (!recorded.ok()) co_return recorded.error();
   co_return answer;
 }

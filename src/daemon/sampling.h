@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/bursts.h"
 #include "daemon/sampler_thread.h"
@@ -44,12 +45,15 @@ class Sampling {
   // the daemon's thread; others post to it.
   boost::asio::awaitable<Result<void>> Trigger(pid_t pid, const observe::Trigger& trigger);
 
-  // Records as the request says (seconds, hz, native, subprocesses, reason) and shows what came of it.
-  boost::asio::awaitable<Result<void>> RecordThen(pid_t pid, const server::Json& request,
+  // Records as the request says (seconds, hz, native, subprocesses, reason, start_ns, seed) and shows what
+  // came of it. REQUIRES: at least one root.
+  boost::asio::awaitable<Result<void>> RecordThen(std::vector<observe::Root> roots,
+                                                  const server::Json& request,
                                                   std::function<void(const observe::Recorder&)> look);
 
   // POST /api/v1/profile and GET /api/v1/samples.
-  boost::asio::awaitable<Result<server::Json>> Record(pid_t pid, const server::Json& request);
+  boost::asio::awaitable<Result<server::Json>> Record(std::vector<observe::Root> roots,
+                                                      const server::Json& request);
   Result<server::Json> Samples(pid_t pid) const;
 
   // Shows what was sampled of a target so far; does nothing when it is not sampled.

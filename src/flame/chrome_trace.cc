@@ -90,14 +90,14 @@ std::string ToChromeTrace(const Profile& profile, const View& view) {
   std::set<pid_t> named_processes;
   for (const Thread& thread : profile.threads()) {
     if (named_processes.insert(thread.pid).second) {
-      events.push_back(NameEvent("process_name", thread, thread.process));
+      events.push_back(NameEvent("process_name", thread, ProcessName(thread)));
     }
     events.push_back(NameEvent("thread_name", thread, thread.name));
   }
   const std::int64_t origin_ns = profile.samples().empty() ? 0 : profile.samples().front().start_ns;
   std::vector<SliceWriter> writers(profile.threads().size(), SliceWriter(profile, view, origin_ns, events));
   for (const Sample& sample : profile.samples()) {
-    if (IsShown(view, sample) && sample.stack != kEmptyStack) writers[sample.thread].Add(sample);
+    if (IsShown(view, profile, sample) && sample.stack != kEmptyStack) writers[sample.thread].Add(sample);
   }
   for (SliceWriter& writer : writers) writer.CloseFrom(0);
   std::string text = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + JsonText(view.title) +

@@ -78,7 +78,7 @@ class ThreadTables {
 
   std::string ToJson(const Thread& thread) {
     const bool is_main = thread.pid == thread.tid;
-    std::string json = R"({"processType":"default","processName":)" + JsonText(thread.process) +
+    std::string json = R"({"processType":"default","processName":)" + JsonText(ProcessName(thread)) +
                        R"(,"processStartupTime":0,"processShutdownTime":null,"registerTime":0,)"
                        R"("unregisterTime":null,"pausedRanges":[],"name":)" +
                        JsonText(thread.name) + ",\"isMainThread\":" + (is_main ? "true" : "false") +
@@ -190,7 +190,7 @@ std::string ToGecko(const Profile& profile, const View& view) {
   const std::int64_t origin_ns = profile.samples().empty() ? 0 : profile.samples().front().start_ns;
   std::map<ThreadId, ThreadTables> tables;
   for (const Sample& sample : profile.samples()) {
-    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    if (!IsShown(view, profile, sample) || sample.stack == kEmptyStack) continue;
     tables.try_emplace(sample.thread, profile, origin_ns).first->second.Add(sample);
   }
   std::string threads;

@@ -26,6 +26,8 @@ std::string Joined(const List& list, Text text) {
 
 const char* Flag(bool flag) { return flag ? "true" : "false"; }
 
+std::string Decimal(std::int64_t number) { return std::to_string(number); }
+
 std::string KindName(FrameKind kind) { return kind == FrameKind::kNative ? "\"native\"" : "\"python\""; }
 
 // As POST profile answers, in the same words.
@@ -48,7 +50,9 @@ std::string SamplesJson(const Profile& profile, const View& view) {
       if (sample.stack != kEmptyStack) add(sample);
     }
   } else {
-    for (const FoldedStack& folded : Fold(profile, view)) {
+    View all = view;  // the page chooses
+    all.ranks.clear();
+    for (const FoldedStack& folded : Fold(profile, all)) {
       const bool is_idle = folded.idle_ticks == folded.ticks;
       add({.ticks = static_cast<std::uint32_t>(folded.ticks),
            .thread = folded.thread,
@@ -66,13 +70,15 @@ std::string ProfileJson(const Profile& profile, const View& view) {
   const char* shown = view.shown == Shown::kAll ? "all" : view.shown == Shown::kGil ? "gil" : "active";
   return "{\"title\":" + ScriptText(view.title) + ",\"shown\":\"" + shown +
          "\",\"by_thread\":" + Flag(view.by_thread) + ",\"by_process\":" + Flag(view.by_process) +
-         ",\"by_line\":" + Flag(view.by_line) + ",\"period_ns\":" + std::to_string(profile.period_ns()) +
-         ",\n\"threads\":" +
+         ",\"by_line\":" + Flag(view.by_line) + ",\"by_rank\":" + Flag(view.by_rank) +
+         ",\"ranks\":" + Joined(view.ranks, Decimal) + ",\"against\":" + Joined(view.against, Decimal) +
+         ",\"period_ns\":" + std::to_string(profile.period_ns()) + ",\n\"threads\":" +
          Joined(profile.threads(),
                 [](const Thread& thread) {
                   return "{\"pid\":" + std::to_string(thread.pid) + ",\"tid\":" + std::to_string(thread.tid) +
                          ",\"name\":" + ScriptText(thread.name) +
-                         ",\"process\":" + ScriptText(thread.process) + "}";
+                         ",\"process\":" + ScriptText(thread.process) +
+                         (thread.rank ? ",\"rank\":" + std::to_string(*thread.rank) : "") + "}";
                 }) +
          ",\n\"frames\":" +
          Joined(profile.frames(),

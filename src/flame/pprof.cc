@@ -67,7 +67,7 @@ std::string Label(Strings& strings, const std::string& key, const std::string& v
   return label.bytes();
 }
 
-std::string Label(Strings& strings, const std::string& key, pid_t value) {
+std::string Label(Strings& strings, const std::string& key, std::int64_t value) {
   Message label;
   label.Number(1, strings.Id(key));
   label.Number(3, static_cast<std::uint64_t>(value));
@@ -116,7 +116,7 @@ struct Ticks {
 std::string ToPprof(const Profile& profile, const View& view) {
   std::map<std::pair<ThreadId, StackId>, Ticks> folded;
   for (const Sample& sample : profile.samples()) {
-    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    if (!IsShown(view, profile, sample) || sample.stack == kEmptyStack) continue;
     Ticks& ticks = folded[{sample.thread, sample.stack}];
     ticks.all += sample.ticks;
     if (sample.on_cpu) ticks.on_cpu += sample.ticks;
@@ -136,8 +136,9 @@ std::string ToPprof(const Profile& profile, const View& view) {
     Message sample;
     sample.Packed(1, locations);
     sample.Packed(2, {ticks.all, ticks.all * period_ns, ticks.on_cpu * period_ns});
-    sample.Bytes(3, Label(strings, "process", thread.pid));
-    sample.Bytes(3, Label(strings, "tid", thread.tid));
+    if (thread.rank) sample.Bytes(3, Label(strings, "rank", *thread.rank));
+    sample.Bytes(3, Label(strings, "process", std::int64_t{thread.pid}));
+    sample.Bytes(3, Label(strings, "tid", std::int64_t{thread.tid}));
     sample.Bytes(3, Label(strings, "thread", thread.name));
     out.Bytes(2, sample.bytes());
   }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,7 +53,8 @@ struct Thread {
   pid_t pid = 0;
   pid_t tid = 0;
   std::string name;
-  std::string process;  // the name of the process
+  std::string process;                 // the name of the process
+  std::optional<std::int64_t> rank{};  // of its job; of a recording of several
 
   bool operator==(const Thread&) const = default;
 };

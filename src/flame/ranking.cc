@@ -44,7 +44,7 @@ Ranking Rank(const Profile& profile, const View& view, std::int64_t from_ns, std
     thread.stack = sample.stack;
     if (sample.on_cpu) ranking.on_cpu += ticks, thread.on_cpu += ticks;
     if (sample.has_gil) ranking.with_gil += ticks, thread.with_gil += ticks;
-    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    if (!IsShown(view, profile, sample) || sample.stack == kEmptyStack) continue;
     by_function[function_of(profile.stacks()[sample.stack].frame)].own += ticks;
     std::set<Function> seen;  // a recursive function is in the stack once
     for (const FrameId frame : profile.FramesOf(sample.stack)) {

@@ -30,7 +30,8 @@ struct Timeline {
 };
 
 std::string TimelineJson(const Thread& thread, const Timeline& timeline) {
-  const std::string name = "thread " + std::to_string(thread.tid) + " " + thread.name + " (process " +
+  const std::string rank = thread.rank ? "rank " + std::to_string(*thread.rank) + " " : "";
+  const std::string name = rank + "thread " + std::to_string(thread.tid) + " " + thread.name + " (process " +
                            std::to_string(thread.pid) + " " + thread.process + ")";
   return "{\"type\":\"sampled\",\"name\":" + JsonText(name) +
          ",\"unit\":\"seconds\",\"startValue\":0,\"endValue\":" + Seconds(timeline.total_ns) +
@@ -60,7 +61,7 @@ std::string ToSpeedscope(const Profile& profile, const View& view) {
   const FrameTable frames(profile, view);
   std::map<ThreadId, Timeline> timelines;
   for (const Sample& sample : profile.samples()) {
-    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    if (!IsShown(view, profile, sample) || sample.stack == kEmptyStack) continue;
     Timeline& timeline = timelines[sample.thread];
     const char* comma = timeline.samples.empty() ? "" : ",";
     std::string stack;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 #include <vector>
@@ -70,8 +71,46 @@ std::string Tooltip(const Tree& tree, const Box& box) {
   const Entry& entry = tree.entries[box.entry];
   const double percent = 100.0 * static_cast<double>(box.ticks) /
                          static_cast<double>(std::max<std::uint64_t>(tree.total_ticks, 1));
-  return entry.label + ": " + std::to_string(box.ticks) + " samples, " + Number(percent) + "%" +
-         (entry.file.empty() ? "" : "\n" + entry.file);
+  const std::string ranks = box.ranks.empty() ? "" : " [" + box.ranks + "]";
+  const std::string change = !tree.is_compared ? ""
+                                               : ", " + std::string(box.change < 0 ? "" : "+") +
+                                                     Number(100 * box.change) + " points";
+  return entry.label + ranks + ": " + std::to_string(box.ticks) + " samples, " + Number(percent) + "%" +
+         change + (entry.file.empty() ? "" : "\n" + entry.file);
+}
+
+// A comparison has colours of its own: red for more than the others, blue for less, in kSteps shades.
+constexpr int kSteps = 5;
+constexpr double kFullColour = 0.2;  // of the whole; beyond it all are the same
+constexpr double kNoChange = 0.005;
+
+std::string ColourOf(const Tree& tree, const Box& box) {
+  if (!tree.is_compared || box.depth == 0)
+    return box.idle && box.depth > 0 ? kIdleColour : tree.entries[box.entry].colour;
+  const double change = std::abs(box.change);
+  if (change < kNoChange) return "same0";
+  const int step = std::min(kSteps, 1 + static_cast<int>(change / kFullColour * kSteps));
+  return (box.change > 0 ? "more" : "less") + std::to_string(step);
+}
+
+std::string ChangeCss(bool dark) {
+  const std::string ink = dark ? "#eee" : "#111";
+  std::string css = ".same0 rect{fill:" + std::string(dark ? "#3a3b3e" : "#e4e4e4") + "}";
+  for (int step = 0; step <= kSteps; ++step) {
+    const int light = dark ? 26 + 14 * step / kSteps : 94 - 26 * step / kSteps;
+    const std::string tone =
+        "," + std::to_string(20 + 60 * step / kSteps) + "%," + std::to_string(light) + "%)}";
+    css += ".more" + std::to_string(step) + " rect{fill:hsl(8" + tone + ".less" + std::to_string(step) +
+           " rect{fill:hsl(214" + tone;
+  }
+  return css + ".same0 text" +
+         [&] {
+           std::string all;
+           for (int step = 1; step <= kSteps; ++step)
+             all += ",.more" + std::to_string(step) + " text,.less" + std::to_string(step) + " text";
+           return all;
+         }() +
+         "{fill:" + ink + "}";
 }
 
 std::string BoxSvg(const Tree& tree, const Box& box, double height) {
@@ -82,29 +121,40 @@ std::string BoxSvg(const Tree& tree, const Box& box, double height) {
   const double width = box.depth == 0 ? kWidth - 2 * kMargin : static_cast<double>(box.ticks) * scale;
   if (width < kMinWidth) return "";
   const double y = height - kFooter - static_cast<double>(box.depth + 1) * kRowHeight;
-  return "<g class=\"f " + (box.idle && box.depth > 0 ? kIdleColour : entry.colour) + "\" data-x=\"" +
-         std::to_string(box.start) + "\" data-w=\"" + std::to_string(box.ticks) + "\" data-d=\"" +
-         std::to_string(box.depth) + "\" data-l=\"" + XmlText(entry.label) + "\"><title>" +
-         XmlText(Tooltip(tree, box)) + "</title><rect x=\"" + Number(x) + "\" y=\"" + Number(y) +
-         "\" width=\"" + Number(width) + "\" height=\"16\" rx=\"1.5\"/><text x=\"" + Number(x + 3) +
-         "\" y=\"" + Number(y + 12) + "\">" + XmlText(Fitting(entry.label, width)) + "</text></g>\n";
+  return "<g class=\"f " + ColourOf(tree, box) + "\" data-x=\"" + std::to_string(box.start) + "\" data-w=\"" +
+         std::to_string(box.ticks) + "\" data-d=\"" + std::to_string(box.depth) + "\" data-l=\"" +
+         XmlText(entry.label) + "\"><title>" + XmlText(Tooltip(tree, box)) + "</title><rect x=\"" +
+         Number(x) + "\" y=\"" + Number(y) + "\" width=\"" + Number(width) +
+         "\" height=\"16\" rx=\"1.5\"/><text x=\"" + Number(x + 3) + "\" y=\"" + Number(y + 12) + "\">" +
+         XmlText(Fitting(entry.label, width)) + "</text></g>\n";
 }
 
-// What the colours mean, of those that occur; a click shows and hides.
-std::string Legend(const Tree& tree) {
-  std::vector<std::string> colours;  // the first of each class, in the order of the palette
+struct LegendEntry {
+  std::string colour;
+  std::string_view title;
+};
+
+std::vector<LegendEntry> MeaningsOf(const Tree& tree) {
+  if (tree.is_compared) {
+    return {{"more5", "more than the others"}, {"less5", "less than the others"}, {"same0", "as much"}};
+  }
+  std::vector<LegendEntry> meanings;  // the first of each class, in the order of the palette
   for (const ClassColours& each : kClasses) {
     const auto is_shown = [&](const Box& box) {
       if (box.depth == 0) return false;
       return box.idle ? each.id == "idle" : tree.entries[box.entry].colour.starts_with(each.id);
     };
     if (each.id != "group" && std::ranges::any_of(tree.boxes, is_shown))
-      colours.push_back(std::string(each.id) + "0");
+      meanings.push_back({std::string(each.id) + "0", ClassTitle(std::string(each.id) + "0")});
   }
+  return meanings;
+}
+
+// What the colours mean, of those that occur; a click shows and hides.
+std::string Legend(const Tree& tree) {
   std::string svg;
   double x = kMargin;
-  for (const std::string& colour : colours) {
-    const std::string_view title = ClassTitle(colour);
+  for (const auto& [colour, title] : MeaningsOf(tree)) {
     svg += "<g class=\"legend " + colour + "\" data-class=\"" + colour.substr(0, colour.size() - 1) +
            "\"><rect x=\"" + Number(x) +
            "\" y=\"39\" width=\"11\" height=\"11\" rx=\"2\"/><text class=\"quiet\" x=\"" + Number(x + 16) +
@@ -128,6 +178,8 @@ std::string ToSvg(const Profile& profile, const View& view) {
          Number(kMargin) + "\" data-width=\"" + Number(kWidth - 2 * kMargin) + "\" data-total=\"" +
          std::to_string(tree.total_ticks) + "\" data-char=\"" + Number(kCharWidth) + "\">\n<title>" +
          XmlText(view.title) + "</title>\n<style>" + PaletteCss() + kStyle +
+         (tree.is_compared ? ChangeCss(false) + "@media(prefers-color-scheme:dark){" + ChangeCss(true) + "}"
+                           : "") +
          "</style>\n<rect class=\"page\" " + size + "/>\n";
   svg += "<text x=\"10\" y=\"24\" style=\"font-size:15px;font-weight:bold\">" +
          XmlText(Fitting(view.title, kTitleWidth)) + "</text>\n" + Legend(tree);

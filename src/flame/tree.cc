@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 
+#include "base/ranges.h"
 #include "flame/palette.h"
 
 namespace probing::flame {
@@ -23,8 +26,15 @@ class Builder {
 
   Tree Build() {
     const std::size_t root = AddEntry({FrameKind::kGroup, "all", ""});
-    nodes_.push_back({root, 0, 0, {}});
-    for (const FoldedStack& folded : Fold(profile_, view_)) Insert(folded);
+    nodes_.push_back({.entry = root});
+    for (const FoldedStack& folded : Fold(profile_, view_)) Insert(folded, &Node::ticks, &Node::idle_ticks);
+    if (!view_.against.empty()) {
+      tree_.is_compared = true;
+      View against = view_;
+      against.ranks = view_.against;
+      for (const FoldedStack& folded : Fold(profile_, against))
+        Insert(folded, &Node::ticks_against, &Node::idle_against);
+    }
     Place();
     return std::move(tree_);
   }
@@ -32,10 +42,21 @@ class Builder {
  private:
   struct Node {
     std::size_t entry;
-    std::uint64_t ticks;
-    std::uint64_t idle_ticks;
-    std::map<std::size_t, std::size_t> children;  // entry → node
+    std::uint64_t ticks = 0;
+    std::uint64_t idle_ticks = 0;
+    std::uint64_t ticks_against = 0;  // of those it is compared with
+    std::uint64_t idle_against = 0;
+    std::set<std::int64_t> ranks{};
+    std::map<std::size_t, std::size_t> children{};  // entry → node
+
+    double Change(const Node& root) const {
+      const auto share = [](std::uint64_t part, std::uint64_t all) {
+        return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+      };
+      return share(ticks, root.ticks) - share(ticks_against, root.ticks_against);
+    }
   };
+  using Count = std::uint64_t Node::*;
 
   std::size_t AddEntry(const Frame& frame) {
     tree_.entries.push_back({Label(view_, frame), frame.file, ColourName(frame)});
@@ -63,21 +84,23 @@ class Builder {
     return found->second;
   }
 
-  std::size_t Child(std::size_t node, std::size_t entry, const FoldedStack& folded) {
+  std::size_t Child(std::size_t node, std::size_t entry) {
     const auto [found, is_new] = nodes_[node].children.try_emplace(entry, nodes_.size());
     const std::size_t child = found->second;
-    if (is_new) nodes_.push_back({entry, 0, 0, {}});
-    nodes_[child].ticks += folded.ticks;
-    nodes_[child].idle_ticks += folded.idle_ticks;
+    if (is_new) nodes_.push_back({.entry = entry});
     return child;
   }
 
-  void Insert(const FoldedStack& folded) {
-    std::size_t node = 0;
-    nodes_[node].ticks += folded.ticks;
-    for (const std::size_t entry : GroupEntries(folded.thread)) node = Child(node, entry, folded);
-    for (const FrameId frame : profile_.FramesOf(folded.stack)) {
-      node = Child(node, entry_by_frame_[frame], folded);
+  void Insert(const FoldedStack& folded, Count ticks, Count idle_ticks) {
+    std::vector<std::size_t> path{0};
+    for (const std::size_t entry : GroupEntries(folded.thread)) path.push_back(Child(path.back(), entry));
+    for (const FrameId frame : profile_.FramesOf(folded.stack))
+      path.push_back(Child(path.back(), entry_by_frame_[frame]));
+    const std::optional<std::int64_t>& rank = profile_.threads()[folded.thread].rank;
+    for (const std::size_t each : path) {
+      nodes_[each].*ticks += folded.ticks;
+      nodes_[each].*idle_ticks += folded.idle_ticks;
+      if (rank) nodes_[each].ranks.insert(*rank);
     }
   }
 
@@ -95,10 +118,13 @@ class Builder {
       pending.pop_back();
       const Node& node = nodes_[now.node];
       const bool idle = node.ticks > 0 && node.idle_ticks == node.ticks;
-      tree_.boxes.push_back({node.entry, now.depth, now.start, node.ticks, idle});
+      tree_.boxes.push_back({node.entry, now.depth, now.start, node.ticks, idle, Ranges(node.ranks),
+                             tree_.is_compared ? node.Change(nodes_[0]) : 0});
       tree_.depth = std::max(tree_.depth, now.depth);
       std::vector<std::size_t> children;
-      for (const auto& [entry, child] : node.children) children.push_back(child);
+      for (const auto& [entry, child] : node.children) {
+        if (nodes_[child].ticks > 0) children.push_back(child);  // the others have been in the rest
+      }
       std::sort(children.begin(), children.end(), [&](std::size_t a, std::size_t b) {
         const Entry& left = tree_.entries[nodes_[a].entry];
         const Entry& right = tree_.entries[nodes_[b].entry];

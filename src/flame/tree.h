@@ -23,6 +23,8 @@ struct Box {
   std::uint64_t start = 0;  // ticks to the left of it
   std::uint64_t ticks = 0;  // its own and those of everything it calls
   bool idle = false;        // the thread waited in all of them
+  std::string ranks;        // that were in it, of several: "0-2, 4"
+  double change = 0;        // its share minus that of the ranks it is compared with (View::against)
 };
 
 struct Tree {
@@ -30,6 +32,7 @@ struct Tree {
   std::vector<Box> boxes;  // neighbours are in the order of their labels
   std::uint64_t total_ticks = 0;
   std::size_t depth = 0;  // of the deepest box
+  bool is_compared = false;
 };
 
 Tree BuildTree(const Profile& profile, const View& view);

@@ -6,7 +6,11 @@
 
 namespace probing::flame {
 
-bool IsShown(const View& view, const Sample& sample) {
+bool IsShown(const View& view, const Profile& profile, const Sample& sample) {
+  if (!view.ranks.empty()) {
+    const std::optional<std::int64_t>& rank = profile.threads()[sample.thread].rank;
+    if (!rank || !view.ranks.contains(*rank)) return false;
+  }
   switch (view.shown) {
     case Shown::kActive:
       return sample.on_cpu || sample.has_gil;
@@ -16,6 +20,10 @@ bool IsShown(const View& view, const Sample& sample) {
       break;
   }
   return true;
+}
+
+std::string ProcessName(const Thread& thread) {
+  return thread.rank ? "rank " + std::to_string(*thread.rank) + " " + thread.process : thread.process;
 }
 
 std::string ShortFile(const std::string& file) { return std::string(ShortPath(file)); }
@@ -30,6 +38,8 @@ std::string Label(const View& view, const Frame& frame) {
 
 std::vector<Frame> GroupsOf(const View& view, const Thread& thread) {
   std::vector<Frame> groups;
+  if (view.by_rank && thread.rank)
+    groups.push_back({FrameKind::kGroup, "rank " + std::to_string(*thread.rank), ""});
   if (view.by_process) {
     groups.push_back({FrameKind::kGroup, "process " + std::to_string(thread.pid) + " " + thread.process, ""});
   }
@@ -43,7 +53,7 @@ std::vector<FoldedStack> Fold(const Profile& profile, const View& view) {
   std::vector<FoldedStack> folded;
   std::unordered_map<std::uint64_t, std::size_t> index;
   for (const Sample& sample : profile.samples()) {
-    if (!IsShown(view, sample) || sample.stack == kEmptyStack) continue;
+    if (!IsShown(view, profile, sample) || sample.stack == kEmptyStack) continue;
     const std::uint64_t key = std::uint64_t{sample.thread} << 32U | sample.stack;
     const auto [found, is_new] = index.try_emplace(key, folded.size());
     if (is_new) folded.push_back({sample.thread, sample.stack});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,21 @@ enum class Shown : std::uint8_t {
 
 struct View {
   Shown shown = Shown::kActive;
-  bool by_thread = false;   // a group for each thread
-  bool by_process = false;  // a group for each process
-  bool by_line = false;     // the lines of a function are told apart
+  bool by_rank = false;            // a group for each rank of a job
+  bool by_thread = false;          // a group for each thread
+  bool by_process = false;         // a group for each process
+  bool by_line = false;            // the lines of a function are told apart
+  std::set<std::int64_t> ranks;    // only these; empty: all there are
+  std::set<std::int64_t> against;  // whose shares these are compared with, in pictures; empty: none
   std::string title;
   // The text of a source file, "" when it cannot be read; for formats that show it. May be null.
   std::function<std::string(const std::string& file)> source_of;
 };
 
-bool IsShown(const View& view, const Sample& sample);
+bool IsShown(const View& view, const Profile& profile, const Sample& sample);
+
+// "rank 3 train.py", or "train.py" where there are no ranks.
+std::string ProcessName(const Thread& thread);
 
 // "torch/nn/modules/module.py": without the folder that packages are installed in. Of other files
 // only the name.

@@ -19,12 +19,17 @@
 //   GET  config?target=PID                 {settings: [{name, value, default, description}]}
 //   POST config {target?, set: {name: value}}  as GET
 //   POST eject {target}                    {note}
-//   POST profile {target, seconds?, hz?, native?, subprocesses?, reason?}
-//                                          {pid, period_ns, samples_taken, ended, lost, marks, threads,
-//                                          frames, stacks, samples: {start_ns, weight, thread, stack,
-//                                          on_cpu, has_gil, mark}}; a stack lists frames outermost first,
-//                                          [0] is empty; thread, stack, frame and mark numbers are positions
-//                                          in those lists; weight counts periods; the reason is the mark
+//   POST profile {target | targets: [{pid, rank?}], seconds?, hz?, native?, subprocesses?, reason?,
+//   start_ns?,
+//        seed?}                            {pid, period_ns, started_ns, samples_taken, ended, gone: [{pid,
+//        why,
+//                                          after_s?}], lost, marks, threads, frames, stacks, samples:
+//                                          {start_ns, weight, thread, stack, on_cpu, has_gil, mark}}; a stack
+//                                          lists frames outermost first, [0] is empty; thread, stack, frame
+//                                          and mark numbers are positions in those lists; weight counts
+//                                          periods; the reason is the mark. Several are sampled at the same
+//                                          moments, from start_ns (wall time) on; those that began at the
+//                                          same time with the same seed on other hosts, too
 //   POST torch_profile {target, steps? | seconds?, shapes?, stacks?, patience?, from_ns?}
 //                                          {profile, steps, from_ns, to_ns, ops, gpu, bytes, trace, ended_by,
 //                                          problem}: torch's profiler was on; trace is where the file can be

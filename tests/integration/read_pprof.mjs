@@ -23,6 +23,7 @@ console.log(
     samples: profile.sample.map((one) => ({
       stack: one.locationId.flatMap(linesOf),
       values: one.value.map(Number),
+      labels: Object.fromEntries(one.label.map((label) => [text(label.key), text(label.str) || Number(label.num)])),
     })),
   }),
 );

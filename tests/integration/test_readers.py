@@ -107,6 +107,38 @@ def test_a_trace_is_read_by_perfettos_trace_processor(
     assert row["roots"] <= 3, "one slice, unless samples were lost in between"
 
 
+def test_ranks_of_a_job_are_told_apart_by_all_readers(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    ranks = [target("shares", RANK=str(rank), WORLD_SIZE="2", PROBING_JOB="readers") for rank in range(2)]
+
+    def record_job(form: str) -> Path:
+        path = tmp_path / f"{form}.out"
+        probing("-t", "job:readers", "record", "-d", 1, "-f", form, "-o", path).expect(0)
+        return path
+
+    pprof = read("read_pprof.mjs", record_job("pprof"))["samples"]
+    assert {(one["labels"]["rank"], one["labels"]["process"]) for one in pprof} == {
+        (rank, each.pid) for rank, each in enumerate(ranks)
+    }
+    profiles = read("read_speedscope.mjs", record_job("speedscope"))
+    assert sorted(profile["name"][:7] for profile in profiles) == ["rank 0 ", "rank 1 "]
+    with firefox_profiler(record_job("gecko"), tmp_path) as ask:
+        info = ask("profile", "info")
+    assert all(f"[pid {each.pid}]" in info for each in ranks), info
+    processor = next(CLIENTS.glob(TRACE_PROCESSOR), None)
+    if processor is not None:
+        sql = (
+            "SELECT DISTINCT process.name AS name, pid FROM slice"
+            " JOIN thread_track ON track_id = thread_track.id"
+            " JOIN thread USING (utid) JOIN process USING (upid)"
+        )
+        rows = read("query_trace.mjs", processor.parent, record_job("chrome"), sql)
+        assert {(row["name"][:7], row["pid"]) for row in rows} == {
+            (f"rank {rank} ", each.pid) for rank, each in enumerate(ranks)
+        }
+
+
 @contextlib.contextmanager
 def firefox_profiler(profile: Path, session: Path) -> Iterator[Callable[..., str]]:
     """Asks the reader of the Firefox Profiler, which is a process of its own: ask("thread", "functions")."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import harness
 import pytest
+from test_core_files import make_core
 
 
 @pytest.fixture
@@ -39,6 +40,15 @@ def test_tasks_are_what_python_says(probing: harness.Cli, standing: dict[str, An
     assert by_id(tasks_of(beside)) == by_id(standing["beside"])
     assert len(standing["main"]) > 15
     assert seen["tasks"] == []
+    assert seen["task_count"] == len(standing["main"]) + len(standing["beside"])
+
+
+def test_a_core_file_has_tasks(probing: harness.Cli, standing: dict[str, Any], tmp_path: Path) -> None:
+    core = make_core(standing["pid"], tmp_path)
+    seen = probing("bt", "--core", core, "--json").expect(0).json
+    main, beside = seen["threads"]
+    assert by_id(tasks_of(main)) == by_id(standing["main"])
+    assert by_id(tasks_of(beside)) == by_id(standing["beside"])
     assert seen["task_count"] == len(standing["main"]) + len(standing["beside"])
 
 

@@ -55,12 +55,13 @@ std::vector<cpython::Thread> OnePerThread(std::vector<cpython::Thread> states) {
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(pid_t pid, std::string name, SamplerOptions::Tasks tasks,
+ProcessSampler::ProcessSampler(pid_t pid, std::string name, const SamplerOptions& options,
                                std::optional<cpython::Interpreter> interpreter,
                                std::optional<MixedSampler> mixed)
     : pid_(pid),
       name_(std::move(name)),
-      task_mode_(tasks),
+      task_mode_(options.tasks),
+      rank_(options.rank),
       interpreter_(std::move(interpreter)),
       mixed_(std::move(mixed)) {}
 
@@ -74,7 +75,7 @@ Result<ProcessSampler> ProcessSampler::Attach(pid_t pid, const SamplerOptions& o
     ASSIGN_OR_RETURN(auto attached, MixedSampler::Attach(pid, options.native_symbols));
     mixed = std::move(attached);
   }
-  return ProcessSampler(pid, process::ShortCommandLine(pid).substr(0, kMaxNameBytes), options.tasks,
+  return ProcessSampler(pid, process::ShortCommandLine(pid).substr(0, kMaxNameBytes), options,
                         interpreter.ok() ? std::optional(std::move(*interpreter)) : std::nullopt,
                         std::move(mixed));
 }
@@ -218,7 +219,7 @@ void ProcessSampler::StoreWaitingTasks(const Tick& tick, flame::Profile& profile
     shown.seen = true;
     if (task.state == cpython::Task::State::kRunning) continue;
     const std::string name = "task " + (task.name.empty() ? "?" : task.name);
-    if (!shown.thread) shown.thread = profile.AddThread({pid_, task.tid, name, name_});
+    if (!shown.thread) shown.thread = profile.AddThread({pid_, task.tid, name, name_, rank_});
     profile.AddSample({tick.start_ns, tick.count, *shown.thread, 0, false, false},
                       FramesOfWaiting(task, tasks_));
   }
@@ -284,7 +285,7 @@ void ProcessSampler::Store(const cpython::Thread& thread, const std::vector<flam
   Watched& watched = threads_[thread.tid];
   if (!watched.id) {
     const std::string& name = thread.python_name.empty() ? thread.name : thread.python_name;
-    watched.id = profile.AddThread({pid_, thread.tid, name, name_});
+    watched.id = profile.AddThread({pid_, thread.tid, name, name_, rank_});
   }
   watched.seen = true;
   if (!watched.due) return;

@@ -42,6 +42,7 @@ struct SamplerOptions {
   // wait are shown, too. Reads all tasks for each sample in which a thread has run.
   enum class Tasks : std::uint8_t { kNone, kRunning, kAll };
   Tasks tasks = Tasks::kNone;
+  std::optional<std::int64_t> rank{};  // of its job: the profile's threads say so
 };
 
 class ProcessSampler {
@@ -81,7 +82,7 @@ class ProcessSampler {
     bool seen = false;                      // in the current sample
   };
 
-  ProcessSampler(pid_t pid, std::string name, SamplerOptions::Tasks tasks,
+  ProcessSampler(pid_t pid, std::string name, const SamplerOptions& options,
                  std::optional<cpython::Interpreter> interpreter, std::optional<MixedSampler> mixed);
 
   Result<std::vector<cpython::Thread>> ReadPython(bool check_all,
@@ -103,6 +104,7 @@ class ProcessSampler {
   pid_t pid_;
   std::string name_;
   SamplerOptions::Tasks task_mode_;
+  std::optional<std::int64_t> rank_;
   std::optional<cpython::Interpreter> interpreter_;
   std::optional<MixedSampler> mixed_;
   std::vector<cpython::Task> tasks_;                          // of the current sample

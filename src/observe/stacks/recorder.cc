@@ -33,6 +33,14 @@ std::int64_t PeriodNs(double hz) {
   return static_cast<std::int64_t>(kSecondNs / std::clamp(hz, 1e-3, kMaxHzOfOne));
 }
 
+// SplitMix64: numbers that follow each other become numbers that have nothing to do with each other.
+std::uint64_t Mixed(std::uint64_t number) {
+  number = (number + 1) * 0x9e3779b97f4a7c15U;
+  number = (number ^ number >> 30U) * 0xbf58476d1ce4e5b9U;
+  number = (number ^ number >> 27U) * 0x94d049bb133111ebU;
+  return number ^ number >> 31U;
+}
+
 bool IsRunning(pid_t pid) {
   const auto status = process::ReadStatus(pid);
   return status.ok() && !status->ended();
@@ -40,11 +48,11 @@ bool IsRunning(pid_t pid) {
 
 }  // namespace
 
-Recorder::Recorder(pid_t pid, const RecorderOptions& options)
-    : pid_(pid),
+Recorder::Recorder(std::vector<Root> roots, const RecorderOptions& options)
+    : roots_(std::move(roots)),
       options_(options),
       profile_(PeriodNs(options.hz), options.limits),
-      dice_(static_cast<std::uint_fast32_t>(MonotonicNs() ^ pid)) {
+      seed_(options.seed != 0 ? options.seed : static_cast<std::uint64_t>(MonotonicNs() ^ roots_[0].pid)) {
   profile_.Mark(options.reason);
   Begin();
 }
@@ -59,47 +67,75 @@ void Recorder::SpareTarget() {
 }
 
 void Recorder::DrawTick() {
-  const std::int64_t all_ns = (spared_ + 1) * profile_.period_ns();
-  next_tick_ns_ = period_start_ns_ + std::uniform_int_distribution<std::int64_t>(0, all_ns - 1)(dice_);
+  const std::int64_t period_ns = profile_.period_ns();
+  const auto number = static_cast<std::uint64_t>((period_start_ns_ - grid_ns_) / period_ns);
+  const auto all_ns = static_cast<std::uint64_t>((spared_ + 1) * period_ns);
+  next_tick_ns_ = period_start_ns_ + static_cast<std::int64_t>(Mixed(seed_ + number) % all_ns);
+}
+
+Result<void> Recorder::Attach(const Root& root) {
+  SamplerOptions sampler_options = options_.sampler;
+  sampler_options.rank = root.rank;
+  ASSIGN_OR_RETURN(ProcessSampler sampler, ProcessSampler::Attach(root.pid, sampler_options));
+  samplers_.emplace(root.pid, Running{std::move(sampler)});
+  return {};
 }
 
 Result<Recorder> Recorder::Start(pid_t pid, const RecorderOptions& options) {
+  return StartAll({{pid}}, options);
+}
+
+Result<Recorder> Recorder::StartAll(const std::vector<Root>& roots, const RecorderOptions& options) {
   RaiseFileLimit();
   // This thread is woken up to 50 us late otherwise, which is half a period then.
   if (options.hz > kMaxHz) prctl(PR_SET_TIMERSLACK, 1000UL);
-  auto sampler = ProcessSampler::Attach(pid, options.sampler);
-  const bool may_have_children =
-      options.follow_children && !sampler.ok() && sampler.error().code == Code::kFailed;
-  if (!sampler.ok() && !may_have_children) return std::move(sampler.error());
-  Recorder recorder(pid, options);
-  if (sampler.ok()) {
-    recorder.samplers_.emplace(pid, Running{std::move(*sampler)});
-    return recorder;
+  Recorder recorder(roots, options);
+  bool may_have_children = false;
+  for (const Root& root : roots) {
+    Result<void> attached = recorder.Attach(root);
+    if (attached.ok()) continue;
+    // A shell, or the bootloader of a packed program: what it has started is looked at.
+    if (options.follow_children && attached.error().code == Code::kFailed) may_have_children = true;
+    recorder.gone_.push_back({root.pid, 0, std::move(attached.error())});
   }
-  // A shell, or the bootloader of a packed program: what it has started is looked at.
-  const Deadline deadline = Deadline::AfterNs(kStrangerNs);
-  while (true) {
-    recorder.Follow(MonotonicNs());
-    if (!recorder.samplers_.empty()) break;
-    if (deadline.passed() || !IsRunning(pid)) {
-      const std::string count = std::to_string(recorder.strangers_.size());
-      return Error{sampler.error().code,
-                   sampler.error().message + ", nor in one of its " + count + " children",
-                   sampler.error().hint};
-    }
-    SleepUs(kFirstLookUs);
+  if (recorder.samplers_.empty()) {
+    const Error why = recorder.gone_.front().error;
+    if (!may_have_children) return why;
+    RETURN_IF_ERROR(recorder.AwaitChild(why));
   }
+  if (may_have_children)
+    std::erase_if(recorder.gone_, [](const Gone& gone) { return gone.error.code == Code::kFailed; });
   recorder.Begin();  // all of that took its time
   return recorder;
 }
 
+Result<void> Recorder::AwaitChild(const Error& why) {
+  const Deadline deadline = Deadline::AfterNs(kStrangerNs);
+  while (true) {
+    Follow(MonotonicNs());
+    if (!samplers_.empty()) return {};
+    if (deadline.passed() || !is_going()) {
+      const std::string count = std::to_string(strangers_.size());
+      return Error{why.code, why.message + ", nor in one of its " + count + " children", why.hint};
+    }
+    SleepUs(kFirstLookUs);
+  }
+}
+
+// At the start that was asked for, or with the first whole period after it.
 void Recorder::Begin() {
-  started_ns_ = period_start_ns_ = MonotonicNs();
+  const std::int64_t now_ns = MonotonicNs();
+  grid_ns_ = options_.start_ns != 0 ? options_.start_ns : now_ns;
+  const std::int64_t period_ns = profile_.period_ns();
+  const std::int64_t late_ns = std::max<std::int64_t>(0, now_ns - grid_ns_);
+  started_ns_ = period_start_ns_ = grid_ns_ + (late_ns + period_ns - 1) / period_ns * period_ns;
   DrawTick();
 }
 
 bool Recorder::is_going() const {
-  return !samplers_.empty() || (options_.follow_children && IsRunning(pid_));
+  return !samplers_.empty() || (options_.follow_children && std::ranges::any_of(roots_, [](const Root& root) {
+                                  return IsRunning(root.pid);
+                                }));
 }
 
 void Recorder::Wait() const {
@@ -149,6 +185,8 @@ void Recorder::SampleAll(const Tick& tick) {
       continue;
     }
     ended_ = sampled.error();
+    if (std::ranges::any_of(roots_, [&](const Root& root) { return root.pid == entry->first; }))
+      gone_.push_back({entry->first, MonotonicNs(), sampled.error()});
     running.sampler.Leave(profile_);
     entry = samplers_.erase(entry);
   }
@@ -156,14 +194,13 @@ void Recorder::SampleAll(const Tick& tick) {
 
 void Recorder::Follow(std::int64_t now_ns) {
   next_look_ns_ = now_ns + kLookForChildrenNs;
-  for (const pid_t child : FindDescendants(pid_)) {
-    if (samplers_.contains(child)) continue;
-    const auto [stranger, is_new] = strangers_.try_emplace(child, now_ns);
-    if (now_ns - stranger->second > kStrangerNs) continue;
-    auto sampler = ProcessSampler::Attach(child, options_.sampler);
-    if (!sampler.ok()) continue;
-    samplers_.emplace(child, Running{std::move(*sampler)});
-    strangers_.erase(stranger);
+  for (const Root& root : roots_) {
+    for (const pid_t child : FindDescendants(root.pid)) {
+      if (samplers_.contains(child)) continue;
+      const auto [stranger, is_new] = strangers_.try_emplace(child, now_ns);
+      if (now_ns - stranger->second > kStrangerNs) continue;
+      if (Attach({child, root.rank}).ok()) strangers_.erase(stranger);
+    }
   }
 }
 

@@ -12,7 +12,7 @@ import {
   splitInterval,
 } from "./flame_tree";
 import { classOf } from "./flame_palette";
-import { sandwich, withoutClasses } from "./flame_views";
+import { rankIn, rankSet, sandwich, withoutClasses } from "./flame_views";
 import type { FoldedStack, Profile } from "../types/api";
 import type { FlameStack } from "../types/flame";
 import { groupThreads, withNative } from "./stacks";
@@ -218,4 +218,17 @@ test("in time only neighbours are one box; the heaviest can come first", () => {
   expect(labels(false, "name")).toEqual(["a", "b"]);
   expect(labels(false, "heavy")).toEqual(["a", "b"]);
   expect(layout(buildTree([at(["a"], 0, 1), at(["b"], 1, 5)]), "heavy").boxes[1].node.label).toBe("b");
+});
+
+test("boxes know the ranks of a job that were in them", () => {
+  const threads = PROFILE.threads.map((thread, rank) => ({ ...thread, rank: 3 * rank }));
+  const stacks = fromProfile({ ...PROFILE, threads });
+  expect(new Set(stacks.map(({ rank }) => rank))).toEqual(new Set(["rank 0", "rank 3"]));
+  const root = buildTree(stacks);
+  const [main] = root.children.values();
+  const [step] = main.children.values();
+  expect(rankSet(main.ranks, root.ranks)).toBe("ranks 0, 3");
+  expect(rankSet(step.ranks, root.ranks)).toBe("rank 0");
+  expect(rankSet(new Set(["rank 0"]), new Set(["rank 0"]))).toBe("");
+  expect([rankIn("rank 12 process 7 x"), rankIn("process 7 rank 1")]).toEqual([12, null]);
 });

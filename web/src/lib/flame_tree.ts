@@ -1,6 +1,6 @@
 // From recorded stacks to the boxes of a flame graph. Pure functions; tests beside it.
 import { shortFile } from "./format";
-import type { FoldedStack, Profile, ProfileFrame } from "../types/api";
+import type { FoldedStack, Profile, ProfileFrame, ProfileThread } from "../types/api";
 import { classOf } from "./flame_palette";
 import type { FlameClass } from "./flame_palette";
 import type { FlameBox, FlameFrame, FlameNode, FlameOrder, FlameStack, IntervalRow } from "../types/flame";
@@ -16,7 +16,12 @@ export function fromProfile(
     kind: classOf(frame.kind, frame.file),
   }));
   const threads = profile.threads.map(({ tid, name }) => `thread ${tid} ${name}`);
-  const processes = profile.threads.map(({ pid, process }) => (byProcess ? `process ${pid} ${process}` : rank));
+  // Of a job each thread knows its rank.
+  const whose = ({ pid, process, rank: own }: ProfileThread) => {
+    if (byProcess) return `${own === undefined ? "" : `rank ${own} `}process ${pid} ${process}`;
+    return own === undefined ? rank : `rank ${own}`;
+  };
+  const processes = profile.threads.map(whose);
   const { start_ns: start = [], weight, thread, stack, on_cpu: onCpu, has_gil: hasGil } = profile.samples;
   return weight.map((ticks, i) => ({
     rank: processes[thread[i]],
@@ -103,14 +108,14 @@ export function select(stacks: FlameStack[], { shown = "active" }: { shown?: str
 }
 
 function node(frame: FlameFrame, turn = 0): FlameNode {
-  return { ...frame, ticks: 0, idle: 0, self: 0, turn, children: new Map() };
+  return { ...frame, ticks: 0, idle: 0, self: 0, turn, ranks: new Set(), children: new Map() };
 }
 
 // `turn` tells boxes of the same function apart where each has its place in time.
 function child(
   parent: FlameNode,
   frame: FlameFrame,
-  { weight, running, gil }: FlameStack,
+  { weight, running, gil, rank }: FlameStack,
   turn: number,
   byTurn: boolean,
 ): FlameNode {
@@ -118,6 +123,7 @@ function child(
   let found = parent.children.get(key);
   if (!found) parent.children.set(key, (found = node(frame, turn)));
   found.ticks += weight;
+  if (rank) found.ranks.add(rank);
   if (!running && !gil) found.idle += weight;
   return found;
 }
@@ -134,6 +140,7 @@ export function buildTree(
   let turn = 0;
   for (const stack of order) {
     root.ticks += stack.weight;
+    if (stack.rank) root.ranks.add(stack.rank);
     const frames = [
       ...(byRank && stack.rank ? [group(stack.rank)] : []),
       ...(byThread || inTime ? [group(stack.thread)] : []),

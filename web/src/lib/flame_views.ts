@@ -1,4 +1,5 @@
 // Other looks at the same stacks: one function with who calls it and what it calls; classes left out. Pure.
+import { ranges } from "./cluster";
 import { buildTree } from "./flame_tree";
 import type { FlameClass } from "./flame_palette";
 import type { FlameNode, FlameStack } from "../types/flame";
@@ -9,6 +10,19 @@ export function withoutClasses(stacks: FlameStack[], hidden: ReadonlySet<FlameCl
   return stacks
     .map((stack) => ({ ...stack, frames: stack.frames.filter(({ kind }) => !hidden.has(kind)) }))
     .filter(({ frames, running, gil }) => frames.length > 0 && !(hidden.has("idle") && !running && !gil));
+}
+
+// The number in "rank 3", and in "rank 3 process 12 train.py".
+export function rankIn(name: string): number | null {
+  const found = /^rank (\d+)/.exec(name);
+  return found ? Number(found[1]) : null;
+}
+
+// "ranks 0–2, 4", of a job; "" where there is one rank only, or none.
+export function rankSet(names: Set<string>, all: Set<string>): string {
+  const numbers = [...new Set([...names].map(rankIn))].filter((rank) => rank !== null).sort((a, b) => a - b);
+  if (all.size < 2 || numbers.length === 0) return "";
+  return `${numbers.length === 1 ? "rank" : "ranks"} ${ranges(numbers)}`;
 }
 
 // What calls a function, and what it calls. A function that calls itself counts once, at the outermost place.

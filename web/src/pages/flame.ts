@@ -62,9 +62,10 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     graph.set(list, other && other !== recorded ? stacksOf(other) : null);
   }
 
-  async function recordOne(pid: number, rank: string, seconds: number) {
-    const profile = await post("profile", { target: pid, seconds, native: controls.native() }, signal);
-    return { rank, profile };
+  // Several are sampled at the same moments.
+  async function record(seconds: number): Promise<Recorded> {
+    const whom = controls.allRanks() ? { targets: ranks } : { target };
+    return [{ rank: "", profile: await post("profile", { ...whom, seconds, native: controls.native() }, signal) }];
   }
 
   async function take(seconds: number) {
@@ -72,8 +73,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     if (!recorded) place.show(loading(`Recording for ${seconds} s…`));
     controls.setRecording(true);
     try {
-      const whom = controls.allRanks() ? ranks : [{ pid: target, rank: "" }];
-      recorded = await Promise.all(whom.map(({ pid, rank }) => recordOne(pid, rank, seconds)));
+      recorded = await record(seconds);
       before = null;
       place.fail(null);
       describe(recorded[0].profile!);
@@ -172,7 +172,7 @@ function ranksBeside(target: number) {
   if (!name) return [];
   return targets.live
     .filter((one) => jobName(one) === name)
-    .map(({ pid, job }) => ({ pid, rank: `rank ${job?.rank}` }));
+    .map(({ pid, job }) => ({ pid, rank: job?.rank }));
 }
 
 function invitation() {

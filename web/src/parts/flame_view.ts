@@ -2,6 +2,7 @@
 import { h, keepDrawn } from "../lib/dom";
 import { classTitle } from "../lib/flame_palette";
 import { compare, layout } from "../lib/flame_tree";
+import { rankSet } from "../lib/flame_views";
 import { paintFlames, ROW } from "./flame_canvas";
 import { Tip } from "./tip";
 import type { Painted } from "./flame_canvas";
@@ -143,12 +144,13 @@ export class FlameView {
 
   private tell({ node, ticks }: FlameBox, x: number, y: number) {
     const { label, file, self, kind } = node;
+    const ranks = rankSet(node.ranks, this.boxes[0]?.node.ranks ?? new Set());
     const change = this.changes
       ? `${(100 * (this.changes.get(node) ?? 0)).toFixed(2)} points against the baseline`
       : "";
     const numbers = `${ticks} samples, ${percentOf(ticks, this.total)}, ${self} of its own`;
     const whose = kind === "group" ? "" : classTitle(kind);
-    this.tip.show(this.node, x, y, h("strong", {}, label), numbers, change, [whose, file].filter(Boolean).join(" · "));
+    this.tip.show(this.node, x, y, h("strong", {}, label), ranks, numbers, change, [whose, file].filter(Boolean).join(" · "));
   }
 
   private key(event: KeyboardEvent) {

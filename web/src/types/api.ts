@@ -88,8 +88,16 @@ export interface ProfileFrame {
   first_line: number;
 }
 
+export interface ProfileThread {
+  pid?: number;
+  tid: number;
+  name: string;
+  process?: string;
+  rank?: number; // of its job, in a recording of several
+}
+
 export interface Profile extends Sampling {
-  threads: { pid?: number; tid: number; name: string; process?: string }[];
+  threads: ProfileThread[];
   frames: ProfileFrame[];
   stacks: number[][]; // outermost first
   samples: ProfileSamples;

@@ -88,6 +88,7 @@ export interface FlameNode extends FlameFrame {
   idle: number;
   self: number;
   turn: number; // in time, of the first of its samples
+  ranks: Set<string>; // that were in it, of several: "rank 3"
   children: Map<string, FlameNode>;
 }
 
