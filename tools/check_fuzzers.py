@@ -48,6 +48,7 @@ PARSERS = {
     "cluster/tcp_store.h ReadStore": "tcp_store_fuzz",
     "daemon/rules.h ParseRule": "trusted: the owner's own rules",
     "daemon/text_commands.h SplitWord": "text_commands_fuzz: AnswerLine",
+    "flame/ranks.h ParseRanks": "trusted: what the user typed",
     "heap/heap.h ReadCore": "core_file_fuzz: CoreFile",
     "history/batch.h Decode": "messages_fuzz",
     "history/messages.h Decode": "messages_fuzz",

@@ -527,10 +527,19 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/observe/stacks/recorder.cc",
-        "std::uniform_int_distribution<std::int64_t>(0, all_ns - 1)(dice_)",
+        "static_cast<std::int64_t>(Mixed(seed_ + number) % all_ns)",
         "0",
         ("tests/integration/test_truth.py::test_shares_are_true",),
         "samples are in step with the program",
+    ),
+    Mutant(
+        "src/cli/job_recording.cc",
+        "  request.seed = static_cast<std::uint64_t>(request.start_ns);",
+        "  request.seed = 0;",
+        (
+            "tests/integration/test_job_recording.py::test_hosts_begin_at_the_same_moment_whatever_their_clocks_say",
+        ),
+        "hosts sample at moments of their own",
     ),
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────
     Mutant(
