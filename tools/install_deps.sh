@@ -27,7 +27,8 @@ BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
                 python3 python3-venv ca-certificates git)
 TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl)
 # What the tests talk to. They start these themselves, with directories and ports of their own.
-SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server clickhouse-client prometheus)
+SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server clickhouse-client prometheus
+                 prometheus-alertmanager)
 E2E_PACKAGES=(chromium fonts-dejavu-core)
 BENCH_PACKAGES=(wrk)
 LAUNCHER_PACKAGES=(openmpi-bin)

@@ -34,6 +34,7 @@ Command ClusterCommand();
 Command DiagnoseCommand();
 Command StoreCommand();
 Command McpCommand();
+Command SkillsCommand();
 Command DoctorCommand();
 Command CompletionCommand();
 Command VersionCommand();

@@ -29,7 +29,6 @@
 #include "wire/diagnosis.h"
 #include "wire/rendezvous.h"
 #include "wire/settings.h"
-#include "wire/store_url.h"
 
 namespace probing::cli {
 namespace {
@@ -116,7 +115,8 @@ void SayWhatIsNotApplied() {
   const std::optional<Json> answer = AskRunningDaemon(std::string(wire::kConfigRoute));
   for (const Json& now : answer ? answer->value("settings", Json::array()) : Json::array()) {
     for (const auto& [setting, value] : wanted) {
-      if (now.value("name", "") != setting->name || now.value("value", "") == wire::WithoutPassword(value))
+      if (now.value("name", "") != setting->name ||
+          now.value("value", "") == wire::ShownValue(*setting, value))
         continue;
       const std::string variable = wire::EnvironmentName(*setting);
       PrintAside("probing: " + variable + " is not applied: probingd runs already, and " +

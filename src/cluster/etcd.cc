@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cluster/base64.h"
+#include "base/base64.h"
 #include "cluster/plain_socket.h"
 #include "net/http_request.h"
 #include "wire/node_list.h"

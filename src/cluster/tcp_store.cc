@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "cluster/base64.h"
+#include "base/base64.h"
 #include "cluster/plain_socket.h"
 #include "wire/node_list.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cluster/base64.h"
+#include "base/base64.h"
 
 namespace probing::cluster {
 namespace {

@@ -4,7 +4,6 @@
 #include "daemon/audit.h"
 #include "daemon/log.h"
 #include "wire/contract.h"
-#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -36,6 +35,11 @@ const char* TypeName(wire::SettingType type) {
     case kPeers:
     case kStore:
     case kTorchSpec:
+    case kNames:
+    case kBounds:
+    case kUrl:
+    case kHeaders:
+    case kSystemLog:
       break;
   }
   return "text";
@@ -44,7 +48,7 @@ const char* TypeName(wire::SettingType type) {
 // For forms: what kind of value it is, and what it may be.
 Json SettingToJson(const wire::Setting& setting, std::string_view value) {
   Json json{{"name", setting.name},
-            {"value", wire::WithoutPassword(value)},
+            {"value", wire::ShownValue(setting, value)},
             {"default", setting.default_value},
             {"description", setting.description},
             {"type", TypeName(setting.type)}};
@@ -140,7 +144,7 @@ Answer Config(Daemon& daemon, const server::Request& request) {
   if (!set.is_object()) co_return Error{Code::kUsage, "config takes {set: {name: value}}", ""};
   if (!set.empty()) {
     Json shown = Json::object();
-    for (const auto& [name, value] : Assignments(set)) shown[name] = wire::WithoutPassword(value);
+    for (const auto& [name, value] : Assignments(set)) shown[name] = wire::ShownValue(name, value);
     Audit("config",
           {{"by", request.peer}, {"target", pid->has_value() ? Json(**pid) : Json()}, {"set", shown}});
   }

@@ -7,7 +7,6 @@
 #include "daemon/audit.h"
 #include "daemon/log.h"
 #include "process/status.h"
-#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace {
@@ -25,12 +24,12 @@ void Take(Daemon& daemon, const Target& target, std::string_view name) {
   if (now == *value) return;
   if (now != (*setting)->default_value) {
     return Log(LogLevel::kWarn, by + " is not used: " + std::string(name) + " is " +
-                                    wire::WithoutPassword(now) + " already; `probing config " +
+                                    wire::ShownValue(**setting, now) + " already; `probing config " +
                                     std::string(name) + "=…` changes it");
   }
   if (const Result<void> set = daemon.settings.Set(name, *value); !set.ok()) return;
-  Log(LogLevel::kInfo, std::string(name) + " is " + wire::WithoutPassword(*value) + ", by " + by);
-  Audit("config", {{"by", by}, {"set", {{std::string(name), wire::WithoutPassword(*value)}}}});
+  Log(LogLevel::kInfo, std::string(name) + " is " + wire::ShownValue(**setting, *value) + ", by " + by);
+  Audit("config", {{"by", by}, {"set", {{std::string(name), wire::ShownValue(**setting, *value)}}}});
 }
 
 }  // namespace
@@ -43,7 +42,10 @@ void FollowSettingsOfJobs(Daemon& daemon) {
       if (!seen->emplace(target->pid, target->start_ticks).second) continue;
       for (const std::string_view name :
            {"probing.store", "probing.cluster.peers", "probing.stalls.limit", "probing.stalls.step_factor",
-            "probing.stalls.exceptions", "probing.stalls.metrics"})
+            "probing.stalls.exceptions", "probing.stalls.metrics", "probing.outlets.webhook",
+            "probing.outlets.webhook_headers", "probing.outlets.otlp", "probing.outlets.otlp_headers",
+            "probing.outlets.syslog", "probing.outlets.interval", "probing.outlets.repeat",
+            "probing.outlets.authority"})
         Take(daemon, *target, name);
     }
   });

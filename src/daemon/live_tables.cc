@@ -15,7 +15,6 @@
 #include "flame/escape.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
-#include "wire/store_url.h"
 
 namespace probing::daemon {
 namespace {
@@ -81,7 +80,7 @@ void AddTargets(const Targets& targets, const table::Target* about, Builder& row
 void AddSettings(const wire::Settings& settings, Builder& rows) {
   for (const auto& [setting, value] : settings.all()) {
     rows.Add({{"name", std::string(setting->name)},
-              {"value", wire::WithoutPassword(value)},
+              {"value", wire::ShownValue(*setting, value)},
               {"default_value", std::string(setting->default_value)},
               {"description", std::string(setting->description)}});
   }
@@ -113,6 +112,23 @@ void AddStore(const History& history, Builder& rows) {
   }
   if (const std::string& problem = history.status().store_problem; !problem.empty())
     rows.Add({{"problem", problem}, {"store", store}});
+}
+
+void AddOutlets(const Outlets& outlets, Builder& rows) {
+  for (const OutletStatus& outlet : outlets.status()) {
+    const auto time = [](std::int64_t ns) { return ns == 0 ? Value() : Value(ns); };
+    const outlet::SenderStatus& status = outlet.status;
+    rows.Add({{"outlet", outlet.name},
+              {"url", outlet.url},
+              {"sent", static_cast<std::int64_t>(status.sent)},
+              {"waiting", static_cast<std::int64_t>(status.waiting)},
+              {"failed", static_cast<std::int64_t>(status.failed)},
+              {"dropped", static_cast<std::int64_t>(status.dropped)},
+              {"open", outlet.open},
+              {"last_sent", time(status.sent_ns)},
+              {"last_failed", time(status.problem_ns)},
+              {"last_error", OrNull(status.problem)}});
+  }
 }
 
 // This host, and the others.
@@ -190,6 +206,8 @@ Result<Rows> DaemonRows(const DaemonState& state, const table::Table& table, con
     AddHistory(state.history, *target, rows);
   } else if (table.name == "probing.store") {
     AddStore(state.history, rows);
+  } else if (table.name == "probing.outlets") {
+    AddOutlets(state.outlets, rows);
   } else if (table.name == "cluster.nodes") {
     AddNodes(state.targets, state.company, rows);
   } else if (table.name == "python.samples") {

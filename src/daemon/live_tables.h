@@ -4,6 +4,7 @@
 
 #include "cluster/gathering.h"
 #include "daemon/history.h"
+#include "daemon/outlets.h"
 #include "daemon/sampling.h"
 #include "daemon/targets.h"
 #include "table/rows.h"
@@ -16,6 +17,7 @@ struct DaemonState {
   const Targets& targets;
   const Sampling& sampling;
   const History& history;
+  const Outlets& outlets;
   const cluster::Company& company;  // for cluster.nodes
   const wire::Settings& settings;
 };

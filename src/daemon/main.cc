@@ -26,6 +26,7 @@
 #include "daemon/history.h"
 #include "daemon/job_settings.h"
 #include "daemon/log.h"
+#include "daemon/outlets.h"
 #include "daemon/series.h"
 #include "daemon/stalls.h"
 #include "daemon/text_commands.h"
@@ -158,7 +159,8 @@ int Run() {
   History history(io, targets, settings);
   cluster::Members members(server::MakeSecret(), TokenForOthers().text);
   OtherHosts hosts(io, targets, members, settings);
-  Queries queries(io, targets, sampling, history, hosts, settings);
+  Outlets outlets(io, settings);
+  Queries queries(io, targets, sampling, history, outlets, hosts, settings);
   server::Access access;
   if (const Result<void> loaded = LoadTokens(access); !loaded.ok())
     Log(LogLevel::kError, loaded.error().message + "; " + loaded.error().hint);
@@ -198,6 +200,7 @@ int Run() {
   listening.Watch();
   FollowSettingsOfJobs(daemon);
   hosts.Watch();
+  outlets.Watch(daemon);
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "daemon/api.h"
+#include "daemon/mcp_resources.h"
 #include "daemon/mcp_tools.h"
 #include "wire/contract.h"
 
@@ -19,6 +20,8 @@ constexpr std::array<std::string_view, 3> kProtocols{"2025-06-18", "2025-03-26",
 constexpr int kInvalidRequest = -32600;
 constexpr int kNoSuchMethod = -32601;
 constexpr int kInvalidParams = -32602;
+constexpr int kInternalError = -32603;
+constexpr int kNoSuchResource = -32002;
 
 Json Failure(const Json& id, int code, const std::string& message) {
   return {{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", code}, {"message", message}}}};
@@ -34,13 +37,14 @@ Json Initialize(const Json& parameters) {
   for (const std::string_view known : kProtocols) {
     if (wanted == known) version = std::string(known);
   }
-  return {
-      {"protocolVersion", version},
-      {"capabilities", {{"tools", Json::object()}}},
-      {"serverInfo", {{"name", "probing"}, {"version", PROBING_VERSION}}},
-      {"instructions",
-       "Attaches to running Python and PyTorch processes. Start with `targets`; `tables` says what can be "
-       "asked with `query` (DuckDB's SQL)."}};
+  return {{"protocolVersion", version},
+          {"capabilities",
+           {{"tools", Json::object()}, {"resources", Json::object()}, {"prompts", Json::object()}}},
+          {"serverInfo", {{"name", "probing"}, {"version", PROBING_VERSION}}},
+          {"instructions",
+           "Attaches to running Python and PyTorch processes. Start with `diagnose` and `targets`; `tables` "
+           "says what can "
+           "be asked with `query` (DuckDB's SQL). The resources are guides and the columns of all tables."}};
 }
 
 asio::awaitable<Json> Call(Daemon& daemon, const Request& request, const Json& id, const Json& parameters) {
@@ -61,6 +65,23 @@ asio::awaitable<Json> Call(Daemon& daemon, const Request& request, const Json& i
   co_return Success(id, {{"content", content}, {"isError", !answer.ok()}});
 }
 
+asio::awaitable<Json> Read(Daemon& daemon, const Request& request, const Json& id, const Json& parameters) {
+  const Json uri = parameters.value("uri", Json(""));
+  if (!uri.is_string()) co_return Failure(id, kInvalidParams, "uri is a text");
+  const Result<Json> contents = co_await ReadMcpResource(daemon, request, uri.get<std::string>());
+  if (contents.ok()) co_return Success(id, *contents);
+  const bool is_unknown = contents.error().code == Code::kNotFound;
+  co_return Failure(id, is_unknown ? kNoSuchResource : kInternalError, contents.error().message);
+}
+
+Json Prompted(const Json& id, const Json& parameters) {
+  const Json name = parameters.value("name", Json(""));
+  const Json arguments = parameters.value("arguments", Json::object());
+  if (!name.is_string() || !arguments.is_object()) return Failure(id, kInvalidParams, "name is a text");
+  const Result<Json> prompt = GetMcpPrompt(name.get<std::string>(), arguments);
+  return prompt.ok() ? Success(id, *prompt) : Failure(id, kInvalidParams, prompt.error().message);
+}
+
 asio::awaitable<Json> Dispatch(Daemon& daemon, const Request& request, const std::string& method) {
   const Json id = request.body.value("id", Json());
   const Json parameters = request.body.value("params", Json::object());
@@ -76,6 +97,14 @@ asio::awaitable<Json> Dispatch(Daemon& daemon, const Request& request, const std
     co_return Success(id, {{"tools", std::move(list)}});
   }
   if (method == "tools/call") co_return co_await Call(daemon, request, id, parameters);
+  if (method == "resources/list") {
+    const Result<Json> list = co_await ListMcpResources(daemon, request);
+    co_return list.ok() ? Success(id, *list) : Failure(id, kInternalError, list.error().message);
+  }
+  if (method == "resources/templates/list") co_return Success(id, ListMcpTemplates());
+  if (method == "resources/read") co_return co_await Read(daemon, request, id, parameters);
+  if (method == "prompts/list") co_return Success(id, ListMcpPrompts());
+  if (method == "prompts/get") co_return Prompted(id, parameters);
   co_return Failure(id, kNoSuchMethod, "there is no method " + method);
 }
 

@@ -1,4 +1,6 @@
 // GET /metrics: the text format of Prometheus. Facts about targets come from the same tables as all else.
+#include "daemon/metrics.h"
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -13,23 +15,25 @@ using server::Json;
 
 namespace {
 
-struct Metric {
-  const char* name;
-  const char* type;
-  const char* help;
-};
-
 // The order of the columns of kSql behind pid, rank, name.
 constexpr std::array kTargetMetrics{
-    Metric{"probing_process_resident_memory_bytes", "gauge", "Resident memory of a target."},
-    Metric{"probing_process_virtual_memory_bytes", "gauge", "Mapped memory of a target."},
-    Metric{"probing_process_threads", "gauge", "Threads of a target."},
-    Metric{"probing_process_open_fds", "gauge", "Open file descriptors of a target."},
-    Metric{"probing_process_cpu_ratio", "gauge", "Cores a target took on average since it started."},
-    Metric{"probing_process_read_bytes_total", "counter", "Bytes a target read from storage."},
-    Metric{"probing_process_written_bytes_total", "counter", "Bytes a target wrote to storage."},
-    Metric{"probing_train_step", "gauge", "Number of the last training step."},
-    Metric{"probing_train_step_seconds", "gauge", "Duration of the last training step."},
+    Metric{"probing_process_resident_memory_bytes", "gauge", "Resident memory of a target.",
+           "probing.process.resident_memory", "By"},
+    Metric{"probing_process_virtual_memory_bytes", "gauge", "Mapped memory of a target.",
+           "probing.process.virtual_memory", "By"},
+    Metric{"probing_process_threads", "gauge", "Threads of a target.", "probing.process.threads", "{thread}"},
+    Metric{"probing_process_open_fds", "gauge", "Open file descriptors of a target.",
+           "probing.process.open_fds", "{descriptor}"},
+    Metric{"probing_process_cpu_ratio", "gauge", "Cores a target took on average since it started.",
+           "probing.process.cpu", "1"},
+    Metric{"probing_process_read_bytes_total", "counter", "Bytes a target read from storage.",
+           "probing.process.read", "By"},
+    Metric{"probing_process_written_bytes_total", "counter", "Bytes a target wrote to storage.",
+           "probing.process.written", "By"},
+    Metric{"probing_train_step", "gauge", "Number of the last training step.", "probing.train.step",
+           "{step}"},
+    Metric{"probing_train_step_seconds", "gauge", "Duration of the last training step.",
+           "probing.train.step_duration", "s"},
 };
 constexpr const char* kSql = R"(
 WITH steps AS (
@@ -40,7 +44,6 @@ SELECT process.pid, targets.rank, targets.name, process.rss, process.vms, proces
 FROM system.process AS process JOIN probing.targets AS targets ON targets.pid = process.pid
 LEFT JOIN steps ON steps.pid = process.pid
 WHERE targets.state = 'live' ORDER BY process.pid)";
-constexpr std::size_t kLabels = 3;
 
 std::string Escaped(const std::string& text) {
   std::string escaped;
@@ -72,12 +75,12 @@ std::string LabelsOf(const Json& row) {
   return labels + "}";
 }
 
-std::string TargetMetrics(const Json& rows) {
+std::string TextOf(const Json& rows) {
   std::string text;
   for (std::size_t i = 0; i < kTargetMetrics.size(); ++i) {
     std::string samples;
     for (const Json& row : rows) {
-      const Json& value = row[kLabels + i];
+      const Json& value = row[kMetricLabels + i];
       if (value.is_number()) samples += kTargetMetrics[i].name + LabelsOf(row) + " " + Number(value) + "\n";
     }
     if (!samples.empty()) text += Head(kTargetMetrics[i]) + samples;
@@ -110,14 +113,18 @@ asio::awaitable<Result<server::Content>> GetMetrics(Daemon& daemon) {
   std::string text = OwnMetrics(daemon);
   // Without a target nobody needs a query engine.
   if (daemon.targets.live() > 0) {
-    const Result<Json> rows = co_await QueryRows(daemon, kSql);
+    const Result<Json> rows = co_await TargetMetricRows(daemon);
     if (!rows.ok()) co_return rows.error();
-    text += TargetMetrics((*rows)["rows"]);
+    text += TextOf((*rows)["rows"]);
   }
   co_return server::Content{"text/plain; version=0.0.4; charset=utf-8", std::move(text), 200, {}};
 }
 
 }  // namespace
+
+std::span<const Metric> TargetMetrics() { return kTargetMetrics; }
+
+asio::awaitable<Result<Json>> TargetMetricRows(Daemon& daemon) { co_return co_await QueryRows(daemon, kSql); }
 
 void AddMetrics(server::Router& router, Daemon& daemon) {
   router.AddContent("GET", wire::kMetricsRoute, server::Right::kRead,

@@ -120,11 +120,12 @@ bool HasHistoryOf(const std::optional<table::HistoryScope>& history) {
 }  // namespace
 
 Queries::Queries(asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
-                 OtherHosts& hosts, const wire::Settings& settings)
+                 const Outlets& outlets, OtherHosts& hosts, const wire::Settings& settings)
     : io_(io),
       targets_(targets),
       sampling_(sampling),
       history_(history),
+      outlets_(outlets),
       hosts_(hosts),
       settings_(settings),
       views_(DescribeViews(wire::ConfigDirectory())),
@@ -224,7 +225,7 @@ Result<table::Rows> Queries::Provide(const table::Table& table, const table::Tar
   std::future<Result<table::Rows>> rows = promise.get_future();
   asio::post(io_, [&] {
     promise.set_value(
-        DaemonRows({targets_, sampling_, history_, company, settings_}, table, target, columns));
+        DaemonRows({targets_, sampling_, history_, outlets_, company, settings_}, table, target, columns));
   });
   return rows.get();
 }

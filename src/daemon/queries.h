@@ -12,6 +12,7 @@
 #include "cluster/gathering.h"
 #include "daemon/history.h"
 #include "daemon/other_hosts.h"
+#include "daemon/outlets.h"
 #include "daemon/recorded_job.h"
 #include "daemon/running_query.h"
 #include "daemon/sampling.h"
@@ -26,7 +27,7 @@ namespace probing::daemon {
 class Queries {
  public:
   Queries(boost::asio::io_context& io, Targets& targets, const Sampling& sampling, const History& history,
-          OtherHosts& hosts, const wire::Settings& settings);
+          const Outlets& outlets, OtherHosts& hosts, const wire::Settings& settings);
 
   // POST /api/v1/query. Equal questions that come while a worker is busy with one of them are asked as one.
   boost::asio::awaitable<Result<server::Content>> Answer(const server::Request& request,
@@ -55,6 +56,7 @@ class Queries {
   Targets& targets_;
   const Sampling& sampling_;
   const History& history_;
+  const Outlets& outlets_;
   OtherHosts& hosts_;
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last

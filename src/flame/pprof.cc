@@ -4,40 +4,13 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/protobuf.h"
 #include "flame/formats.h"
 
 namespace probing::flame {
 namespace {
 
-// One protobuf message under construction. Fields with the value 0 are left out, as usual.
-class Message {
- public:
-  void Number(int field, std::uint64_t value) {
-    if (value == 0) return;
-    Tag(field, 0);
-    Varint(value);
-  }
-  void Bytes(int field, const std::string& value) {
-    Tag(field, 2);
-    Varint(value.size());
-    bytes_ += value;
-  }
-  void Packed(int field, const std::vector<std::uint64_t>& values) {
-    Message packed;
-    for (const std::uint64_t value : values) packed.Varint(value);
-    Bytes(field, packed.bytes_);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void Tag(int field, unsigned wire_type) { Varint(static_cast<unsigned>(field) << 3U | wire_type); }
-  void Varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
+using Message = ProtobufMessage;
 
 class Strings {
  public:

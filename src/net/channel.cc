@@ -27,8 +27,11 @@ Error WentAway(const std::string& who) {
 }
 
 // Before anything is sent: whether it is whom we think it is. True when nobody knew it before.
-Result<bool> Recognise(const tls::Client& client, const std::string& address) {
+Result<bool> Recognise(const tls::Client& client, const std::string& address, const DialOptions& options) {
   if (client.is_trusted()) return false;
+  if (options.trust == Trust::kAuthority)
+    return Error{Code::kPermission, options.who + " shows a certificate that no authority here vouches for",
+                 ""};
   ASSIGN_OR_RETURN(const std::string directory, wire::PrepareConfigDirectory());
   const std::string known_hosts = directory + "/known_hosts";
   ASSIGN_OR_RETURN(const tls::Seen seen, tls::CheckKnownHost(known_hosts, address, client.fingerprint()));
@@ -50,8 +53,9 @@ Result<Channel> Channel::Dial(const wire::Address& address, const DialOptions& o
     channel.who_ = options.who;
     return channel;
   }
-  ASSIGN_OR_RETURN(tls::Client client, tls::Client::Connect(std::move(socket), address.host, deadline));
-  ASSIGN_OR_RETURN(const bool is_new, Recognise(client, address.ToText()));
+  ASSIGN_OR_RETURN(tls::Client client,
+                   tls::Client::Connect(std::move(socket), address.host, deadline, options.authority_file));
+  ASSIGN_OR_RETURN(const bool is_new, Recognise(client, address.ToText(), options));
   Channel channel(std::move(client));
   channel.who_ = options.who;
   if (is_new) channel.new_fingerprint_ = channel.client_->fingerprint();

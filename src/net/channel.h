@@ -17,10 +17,15 @@ namespace probing::net {
 // Whether what is said can be read on the way.
 enum class Encryption : std::uint8_t { kBeyondThisMachine, kAlways, kNever };
 
+// Whose certificate will do: one that an authority vouches for, or also the one that was shown there first.
+enum class Trust : std::uint8_t { kFirstSeen, kAuthority };
+
 struct DialOptions {
   std::int64_t timeout_ms = 0;
   Encryption encryption = Encryption::kBeyondThisMachine;
   std::string who = "probingd";  // is asked, for errors
+  Trust trust = Trust::kFirstSeen;
+  std::string authority_file;  // PEM, besides the authorities that this machine trusts
 };
 
 class Channel {

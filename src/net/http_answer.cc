@@ -55,8 +55,7 @@ std::vector<std::string> HttpAnswer::Headers(std::string_view name) const {
   return values;
 }
 
-Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,
-                              std::size_t max_bytes) {
+Result<HttpAnswer> ReadAnswerHead(Channel& channel, const std::optional<Deadline>& deadline) {
   const Error not_http{Code::kFailed, channel.who() + " answered something that is not HTTP", ""};
   std::string buffer;
   std::size_t end = 0;
@@ -66,22 +65,31 @@ Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& d
   }
   HttpAnswer answer;
   answer.head = buffer.substr(0, end + 2);
+  answer.body = buffer.substr(end + 4);
   const std::string& head = answer.head;
+  const bool valid = (head.starts_with("HTTP/1.1 ") || head.starts_with("HTTP/1.0 ")) && head.size() > 12 &&
+                     std::from_chars(&head[9], &head[12], answer.status).ec == std::errc();
+  if (!valid) return not_http;
+  return answer;
+}
+
+Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,
+                              std::size_t max_bytes) {
+  ASSIGN_OR_RETURN(HttpAnswer answer, ReadAnswerHead(channel, deadline));
   std::size_t size_bytes = 0;
   const std::vector<std::string> lengths = answer.Headers("content-length");
   const std::vector<std::string> encodings = answer.Headers("transfer-encoding");
   const bool is_chunked = !encodings.empty() && encodings.back() == "chunked";
-  const bool valid = head.starts_with("HTTP/1.1 ") && head.size() > 12 &&
-                     std::from_chars(&head[9], &head[12], answer.status).ec == std::errc() &&
-                     (is_chunked || (!lengths.empty() && ParseNumber(lengths.front(), size_bytes)));
-  if (!valid) return not_http;
+  if (!answer.head.starts_with("HTTP/1.1 ") ||
+      (!is_chunked && (lengths.empty() || !ParseNumber(lengths.front(), size_bytes))))
+    return Error{Code::kFailed, channel.who() + " answered something that is not HTTP", ""};
   if (is_chunked) {
-    ASSIGN_OR_RETURN(answer.body, ReadChunks(channel, deadline, max_bytes, buffer.substr(end + 4)));
+    ASSIGN_OR_RETURN(answer.body, ReadChunks(channel, deadline, max_bytes, std::move(answer.body)));
     return answer;
   }
   if (size_bytes > max_bytes) return TooLong(size_bytes, max_bytes);
-  while (buffer.size() < end + 4 + size_bytes) RETURN_IF_ERROR(channel.Read(buffer, deadline));
-  answer.body = buffer.substr(end + 4, size_bytes);
+  while (answer.body.size() < size_bytes) RETURN_IF_ERROR(channel.Read(answer.body, deadline));
+  answer.body.resize(size_bytes);
   return answer;
 }
 

@@ -22,6 +22,10 @@ struct HttpAnswer {
   std::vector<std::string> Headers(std::string_view name) const;
 };
 
+// Up to its last field; of the body there is what has come with it. For those whom only the status concerns:
+// also HTTP/1.0, and without a length.
+Result<HttpAnswer> ReadAnswerHead(Channel& channel, const std::optional<Deadline>& deadline);
+
 // Waits for all of it; without a deadline for as long as it takes. A body that is said to be longer than
 // max_bytes is an error before any of it is read, and so is a chunk that makes it longer.
 Result<HttpAnswer> ReadAnswer(Channel& channel, const std::optional<Deadline>& deadline,

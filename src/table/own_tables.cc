@@ -102,6 +102,19 @@ constexpr std::array kStore{
     Column{"store", kString, "", "where the rows go"},
 };
 
+constexpr std::array kOutlets{
+    Column{"outlet", kString, "", "webhook, otlp or syslog"},
+    Column{"url", kString, "", "where it leads, without what is secret"},
+    Column{"sent", kInt64, "", "alerts, records, metrics and spans that were taken there"},
+    Column{"waiting", kInt64, "", "those that wait to be sent, or to be sent again"},
+    Column{"failed", kInt64, "", "tries that failed"},
+    Column{"dropped", kInt64, "", "those that were given up: refused there, or too many waited"},
+    Column{"open", kInt64, "", "findings and stalls that last, and will be told when they end"},
+    Column{"last_sent", kTimestamp, "", "when something was taken last; NULL: nothing was yet"},
+    Column{"last_failed", kTimestamp, "", "when a try failed last; NULL when none did"},
+    Column{"last_error", kString, "", "why that was; NULL when none did"},
+};
+
 constexpr std::array kOverhead{
     Column{
         "part", kString, "",
@@ -155,6 +168,9 @@ constexpr std::array kTables{
           "what is written to files (probing.retention_days)", kHistory},
     Table{"probing.store", Kind::kLive, Origin::kDaemon,
           "what goes to the store of many hosts (probing.store)", kStore, "", About::kHost},
+    Table{"probing.outlets", Kind::kLive, Origin::kDaemon,
+          "where findings, stalls, metrics and spans are sent (probing.outlets.*)", kOutlets, "",
+          About::kHost},
     Table{"probing.overhead", Kind::kLive, Origin::kProbe, "what Probing costs the target", kOverhead},
 };
 

@@ -65,7 +65,8 @@ Client& Client::operator=(Client&&) noexcept = default;
 bool Client::is_trusted() const { return state_->is_trusted; }
 const std::string& Client::fingerprint() const { return state_->fingerprint; }
 
-Result<Client> Client::Connect(ScopedFd socket, const std::string& host, const Deadline& deadline) {
+Result<Client> Client::Connect(ScopedFd socket, const std::string& host, const Deadline& deadline,
+                               const std::string& authority_file) {
   auto state = std::make_unique<State>();
   state->socket = std::move(socket);
   const int fd = state->socket.get();
@@ -76,6 +77,8 @@ Result<Client> Client::Connect(ScopedFd socket, const std::string& host, const D
   if (SSL_CTX_set_cipher_list(state->context.get(), kCiphers) != 1)
     return OpenSslError("choose the ciphers of TLS");
   SSL_CTX_set_default_verify_paths(state->context.get());
+  if (!authority_file.empty() && SSL_CTX_load_verify_file(state->context.get(), authority_file.c_str()) != 1)
+    return OpenSslError("read the authorities in " + authority_file);
   SSL_CTX_set_mode(state->context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // The outcome of the check is looked at below; a self-made certificate fails it.
   SSL_CTX_set_verify(state->context.get(), SSL_VERIFY_NONE, nullptr);

@@ -15,8 +15,10 @@ namespace probing::tls {
 class Client {
  public:
   // Shakes hands within the deadline. Any certificate will do here: is_trusted() and fingerprint() are for
-  // the caller to judge by, before anything is sent. REQUIRES: SIGPIPE is ignored.
-  static Result<Client> Connect(ScopedFd socket, const std::string& host, const Deadline& deadline);
+  // the caller to judge by, before anything is sent. Authorities are those of this machine and of the file,
+  // if one is given. REQUIRES: SIGPIPE is ignored.
+  static Result<Client> Connect(ScopedFd socket, const std::string& host, const Deadline& deadline,
+                                const std::string& authority_file = "");
   ~Client();
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;

@@ -5,6 +5,7 @@
 
 #include "wire/address.h"
 #include "wire/node_list.h"
+#include "wire/outlet_url.h"
 #include "wire/peers.h"
 #include "wire/store_url.h"
 #include "wire/torch_spec.h"
@@ -27,6 +28,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!wire::LooksLikeStore(text)) std::abort();
   }
   (void)wire::WithoutPassword(text);
+  if (const Result<wire::OutletUrl> outlet = wire::ParseOutletUrl(text); outlet.ok()) {
+    // What goes into a request stays in its line.
+    if ((outlet->path + outlet->query).find_first_of("\r\n ") != std::string::npos) std::abort();
+    if (!outlet->query.empty() && !outlet->ToText().ends_with("?***")) std::abort();
+  }
+  (void)wire::ShownUrl(text);
+  if (const Result<wire::HeaderList> headers = wire::ParseHeaders(text); headers.ok()) {
+    for (const auto& [name, value] : *headers) {
+      if ((name + value).find_first_of("\r\n") != std::string::npos) std::abort();
+    }
+  }
+  (void)wire::ShownHeaders(text);
   if (const Result<std::string> spec = wire::CanonicalTorchSpec(text); spec.ok()) {
     const Result<std::string> again = wire::CanonicalTorchSpec(*spec);
     if (!again.ok() || *again != *spec) std::abort();

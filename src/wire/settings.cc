@@ -13,6 +13,7 @@
 #include "wire/address.h"
 #include "wire/bounds.h"
 #include "wire/node_list.h"
+#include "wire/outlet_url.h"
 #include "wire/peers.h"
 #include "wire/store_url.h"
 #include "wire/torch_spec.h"
@@ -72,6 +73,27 @@ constexpr std::array kSettings{
     Setting{
         "probing.stalls.metrics", kDaemon, kBounds, "none", 0, 0, "",
         "bounds of metrics; python.stalls keeps the moment before one is crossed, as in loss>10,acc1<0.2"},
+    Setting{"probing.outlets.webhook", kDaemon, kUrl, "none", 0, 0, "",
+            "where findings and stalls are sent: https://HOST:9093/api/v2/alerts of an Alertmanager, or what "
+            "takes the webhooks of one"},
+    Setting{"probing.outlets.webhook_headers", kDaemon, kHeaders, "none", 0, 0, "",
+            "fields of HTTP that go with it, as in Authorization=Bearer%20TOKEN; they are never shown"},
+    Setting{
+        "probing.outlets.otlp", kDaemon, kUrl, "none", 0, 0, "",
+        "collector of OpenTelemetry that gets findings and stalls as logs, metrics of processes, and spans "
+        "and steps as traces, as in http://HOST:4318"},
+    Setting{"probing.outlets.otlp_headers", kDaemon, kHeaders, "none", 0, 0, "",
+            "fields of HTTP that go with it, as in api-key=TOKEN; they are never shown"},
+    Setting{
+        "probing.outlets.syslog", kDaemon, kSystemLog, "none", 0, 0, "",
+        "whether findings and stalls are lines of the system's log: on (journald, otherwise /dev/log), or "
+        "the path of a socket"},
+    Setting{"probing.outlets.interval", kDaemon, kSeconds, "15", 0.5, 3600, "",
+            "seconds between looks for findings, stalls and metrics while there is an outlet"},
+    Setting{"probing.outlets.repeat", kDaemon, kSeconds, "3600", 1, 604800, "",
+            "how long until a finding that lasts is told again"},
+    Setting{"probing.outlets.authority", kDaemon, kPath, "", 0, 0, "",
+            "PEM file of certificates by which outlets are known, besides those that this machine trusts"},
     Setting{"probing.daemon.idle_exit", kDaemon, kSeconds, "60", 0.1, 86400 * 365, "",
             "probingd exits after this long without a target and without a request"},
     Setting{"probing.system.interval", kDaemon, kSeconds, "1", 0, 3600, "",
@@ -206,6 +228,12 @@ std::string ExpectedForm(const Setting& setting) {
       return "none, or names separated by commas";
     case kBounds:
       return "none, or bounds as in loss>10,acc1<0.2";
+    case kUrl:
+      return "none, or https://[USER:PASSWORD@]HOST[:PORT]/PATH";
+    case kHeaders:
+      return "none, or name=value,name=value; in a value %20 is a blank and %2C a comma";
+    case kSystemLog:
+      return "none, on, or the absolute path of a socket";
   }
   return "";
 }
@@ -307,6 +335,22 @@ std::optional<std::string> CanonicalStore(std::string_view text) {
   return ParseStoreUrl(text).ok() ? std::optional(std::string(text)) : std::nullopt;
 }
 
+std::optional<std::string> CanonicalUrl(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  return ParseOutletUrl(text).ok() ? std::optional(std::string(text)) : std::nullopt;
+}
+
+std::optional<std::string> CanonicalHeaders(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  return ParseHeaders(text).ok() ? std::optional(std::string(text)) : std::nullopt;
+}
+
+std::optional<std::string> CanonicalSystemLog(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  if (const std::optional<std::string> flag = CanonicalFlag(text)) return *flag == "true" ? "on" : "none";
+  return text.starts_with('/') ? std::optional(std::string(text)) : std::nullopt;
+}
+
 }  // namespace
 
 std::span<const Setting> AllSettings() { return kSettings; }
@@ -332,18 +376,32 @@ std::string EnvironmentName(const Setting& setting) {
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text) {
   if (setting.type == kTorchSpec) return CanonicalTorchSpec(text);
   if (setting.type == kPeers) return CanonicalPeers(setting, text);
-  const std::optional<std::string> value = setting.type == kFlag     ? CanonicalFlag(text)
-                                           : setting.type == kChoice ? CanonicalChoice(setting.choices, text)
-                                           : setting.type == kWords  ? CanonicalWords(setting.choices, text)
-                                           : setting.type == kPath   ? CanonicalPath(text)
-                                           : setting.type == kStore  ? CanonicalStore(text)
-                                           : setting.type == kNames  ? CanonicalNames(text)
-                                           : setting.type == kBounds ? CanonicalBounds(text)
+  const std::optional<std::string> value = setting.type == kFlag      ? CanonicalFlag(text)
+                                           : setting.type == kChoice  ? CanonicalChoice(setting.choices, text)
+                                           : setting.type == kWords   ? CanonicalWords(setting.choices, text)
+                                           : setting.type == kPath    ? CanonicalPath(text)
+                                           : setting.type == kStore   ? CanonicalStore(text)
+                                           : setting.type == kNames   ? CanonicalNames(text)
+                                           : setting.type == kBounds  ? CanonicalBounds(text)
+                                           : setting.type == kUrl     ? CanonicalUrl(text)
+                                           : setting.type == kHeaders ? CanonicalHeaders(text)
+                                           : setting.type == kSystemLog ? CanonicalSystemLog(text)
                                            : setting.type == kAddresses ? CanonicalAddresses(text)
                                                                         : CanonicalNumber(setting, text);
   if (value) return *value;
-  return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + WithoutPassword(text) + "\"",
+  return Error{Code::kUsage, std::string(setting.name) + " cannot be \"" + ShownValue(setting, text) + "\"",
                "it takes " + ExpectedForm(setting)};
+}
+
+std::string ShownValue(const Setting& setting, std::string_view value) {
+  if (setting.type == kUrl) return ShownUrl(value);
+  if (setting.type == kHeaders) return ShownHeaders(value);
+  return WithoutPassword(value);
+}
+
+std::string ShownValue(std::string_view name, std::string_view value) {
+  const Result<const Setting*> setting = FindSetting(name);
+  return setting.ok() ? ShownValue(**setting, value) : "***";
 }
 
 Settings::Settings(Holder holder) : holder_(holder) {

@@ -31,7 +31,10 @@ enum class SettingType : std::uint8_t {
   kStore,
   kTorchSpec,
   kNames,
-  kBounds
+  kBounds,
+  kUrl,      // of an outlet: has secrets
+  kHeaders,  // of HTTP: are secrets
+  kSystemLog
 };
 
 struct Setting {
@@ -56,6 +59,11 @@ std::string EnvironmentName(const Setting& setting);
 // as "1048576" (from "1MB"), shares as "3%" (from "0.03"), flags as "true" or "false", words as "a,c" in
 // the order of the choices, paths as they are, addresses as "127.0.0.1:3344,[::1]:3344" or "none".
 Result<std::string> CanonicalValue(const Setting& setting, std::string_view text);
+
+// A value as it may be shown: in logs, tables, answers, errors. `value` need not be a valid one.
+std::string ShownValue(const Setting& setting, std::string_view value);
+// The same by name; of an unknown one nothing is shown.
+std::string ShownValue(std::string_view name, std::string_view value);
 
 // The values of all settings of one holder. Not thread-safe.
 class Settings {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "wire/url_text.h"
 
 namespace probing::wire {
 namespace {
@@ -17,20 +18,6 @@ Error NotAStore(std::string_view text) {
           "it is written as clickhouse://HOST:8123/DATABASE, with USER:PASSWORD@ before the host if needed"};
 }
 
-std::string Decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() && ParseNumber(text.substr(i + 1, 2), byte, 16)) {
-      decoded += static_cast<char>(byte);
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
-}
-
 // Names of databases and settings go into SQL and into requests as they are.
 bool IsName(std::string_view text) {
   const auto fits = [](char c) {
@@ -39,23 +26,12 @@ bool IsName(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, fits) && !IsNumber(text.substr(0, 1));
 }
 
-bool TakeUser(std::string_view& rest, StoreUrl& url) {
-  const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
-  if (at == std::string_view::npos) return true;
-  std::string_view who = rest.substr(0, at);
-  rest.remove_prefix(at + 1);
-  url.user = Decoded(TakePart(who, ':'));
-  url.password = Decoded(who);
-  // They travel in lines of their own.
-  return (url.user + url.password).find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos;
-}
-
 bool TakeSettings(std::string_view text, StoreUrl& url) {
   while (!text.empty()) {
     std::string_view value = TakePart(text, '&');
     const std::string_view name = TakePart(value, '=');
     if (!IsName(name)) return false;
-    url.settings.emplace_back(name, Decoded(value));
+    url.settings.emplace_back(name, PercentDecoded(value));
   }
   return true;
 }
@@ -76,7 +52,7 @@ Result<StoreUrl> ParseStoreUrl(std::string_view text) {
   url.is_encrypted = text.starts_with(kEncrypted);
   std::string_view settings = text.substr((url.is_encrypted ? kEncrypted : kPlain).size());
   std::string_view rest = TakePart(settings, '?');
-  if (!TakeUser(rest, url) || !TakeSettings(settings, url)) return NotAStore(text);
+  if (!TakeUser(rest, url.user, url.password) || !TakeSettings(settings, url)) return NotAStore(text);
   std::string place(TakePart(rest, '/'));
   // An address has a port; this one need not.
   if (place.rfind(':') == std::string::npos || place.ends_with(']'))

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace probing::cluster {
+namespace probing {
 
 inline constexpr std::string_view kBase64Letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -43,4 +43,4 @@ inline std::optional<std::string> FromBase64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace probing::cluster
+}  // namespace probing
