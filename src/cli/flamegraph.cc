@@ -75,7 +75,7 @@ Result<int> Run(const Invocation& invocation) {
   }
   RETURN_IF_ERROR(CheckWritable(path));
   if (!invocation.directory.empty()) return DrawTrace(invocation, path, html);
-  if (invocation.endpoint) {
+  if (invocation.endpoint || IsOfThePast(invocation)) {
     ASSIGN_OR_RETURN(const std::string drawn, RecordRemote(invocation, html ? "html" : "svg"));
     RETURN_IF_ERROR(WriteResult(path, drawn));
     return 0;

@@ -22,7 +22,7 @@ Result<int> Run(const Invocation& invocation) {
     path = "profile-" + (invocation.job ? "job" : std::to_string(*invocation.target)) +
            std::string(format->suffix);
   RETURN_IF_ERROR(CheckWritable(path));
-  if (invocation.endpoint) {
+  if (invocation.endpoint || IsOfThePast(invocation)) {
     ASSIGN_OR_RETURN(const std::string recorded, RecordRemote(invocation, format->name));
     RETURN_IF_ERROR(WriteResult(path, recorded));
     return 0;

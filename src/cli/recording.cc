@@ -7,10 +7,13 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/daemon_client.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -24,6 +27,7 @@ namespace {
 
 constexpr double kDefaultSeconds = 10;
 constexpr double kDefaultHz = 100;
+constexpr double kLongestAgo = 86400 * 365;
 
 volatile std::sig_atomic_t g_interrupted = 0;  // set by a signal handler, so it cannot be anywhere else
 
@@ -65,6 +69,62 @@ void PrintRemarks(const Invocation& invocation, const observe::Recorder& recorde
   PrintWhenNothingIsShown(recorder.profile(), view);
 }
 
+// "5m", "90", "1.5h": so many seconds.
+std::optional<double> ParseDuration(std::string_view text) {
+  double unit = 1;
+  if (text.ends_with('h')) unit = 3600;
+  if (text.ends_with('m')) unit = 60;
+  if (text.ends_with('h') || text.ends_with('m') || text.ends_with('s')) text.remove_suffix(1);
+  double number = 0;
+  if (!ParseNumber(text, number) || !(number > 0 && number * unit <= kLongestAgo)) return std::nullopt;
+  return number * unit;
+}
+
+// "5m": below 0, seconds before now. "2026-01-31 22:10:05.5": seconds since 1970.
+std::optional<double> ParseMoment(const std::string& text) {
+  if (const auto ago = ParseDuration(text)) return -*ago;
+  std::tm time{};
+  double seconds = 0;
+  char separator = 0;
+  int length = 0;
+  const int fields = std::sscanf(text.c_str(), "%4d-%2d-%2d%c%2d:%2d:%lf%n", &time.tm_year, &time.tm_mon,
+                                 &time.tm_mday, &separator, &time.tm_hour, &time.tm_min, &seconds, &length);
+  const std::string_view rest = std::string_view(text).substr(std::min<std::size_t>(length, text.size()));
+  if (fields != 7 || (separator != ' ' && separator != 'T') || !(seconds >= 0 && seconds < 61)) return {};
+  if (!rest.empty() && rest != "Z" && rest != "+00" && rest != "+00:00") return {};
+  time.tm_year -= 1900;
+  time.tm_mon -= 1;
+  return static_cast<double>(timegm(&time)) + seconds;
+}
+
+Result<void> AddInterval(const Invocation& invocation, Json& request) {
+  for (const std::string_view option : {"--duration", "--rate", "--native", "--async", "--subprocesses"}) {
+    if (invocation.Has(option))
+      return Error{Code::kUsage, std::string(option) + " is for a new recording, not for what was sampled",
+                   ""};
+  }
+  if (invocation.Has("--last")) {
+    if (invocation.Has("--from") || invocation.Has("--to"))
+      return Error{Code::kUsage, "--last stands for both --from and --to", ""};
+    const auto seconds = ParseDuration(invocation.Get("--last"));
+    if (!seconds)
+      return Error{Code::kUsage, "--last is a time as in 5m or 90s, not " + invocation.Get("--last"), ""};
+    request["from"] = -*seconds;
+  }
+  for (const char* const option : {"--from", "--to"}) {
+    if (!invocation.Has(option)) continue;
+    const auto moment = ParseMoment(invocation.Get(option));
+    if (!moment) {
+      return Error{Code::kUsage,
+                   std::string(option) + " is a time as in 5m (ago) or \"2026-01-31 22:10:05\" (UTC), not " +
+                       invocation.Get(option),
+                   ""};
+    }
+    request[option + 2] = *moment;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Option> RecordingOptions(std::vector<Option> more) {
@@ -88,6 +148,10 @@ std::vector<Option> RecordingOptions(std::vector<Option> more) {
       {"--against", "RANKS",
        "of a job, with --rank: compare their shares with those of these ranks, or of all `others` (svg, "
        "html)"},
+      {"--last", "TIME",
+       "record nothing: what a probed process did in the last 5m, 90s, … (it is sampled all the time)"},
+      {"--from", "TIME", "the same from then on: 10m ago, or a time in UTC, as in 2026-01-31 22:10:05"},
+      {"--to", "TIME", "until then"},
   };
   options.insert(options.end(), more.begin(), more.end());
   return options;
@@ -218,21 +282,27 @@ Result<observe::Recorder> Record(const Invocation& invocation, const flame::View
   return recorder;
 }
 
+bool IsOfThePast(const Invocation& invocation) {
+  return invocation.Has("--last") || invocation.Has("--from") || invocation.Has("--to");
+}
+
 Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format) {
-  ASSIGN_OR_RETURN(const double hz, SampleRate(invocation));
-  ASSIGN_OR_RETURN(const double seconds, Duration(invocation));
-  const Json request{{"target", *invocation.target},
-                     {"format", format},
-                     {"seconds", seconds},
-                     {"hz", hz},
-                     {"native", invocation.Has("--native")},
-                     {"tasks", TasksOf(invocation)},
-                     {"subprocesses", invocation.Has("--subprocesses")},
-                     {"threads", invocation.Has("--threads")},
-                     {"lines", invocation.Has("--lines")},
-                     {"show", invocation.Has("--gil")    ? "gil"
-                              : invocation.Has("--idle") ? "all"
-                                                         : "active"}};
+  Json request{{"target", *invocation.target},
+               {"format", format},
+               {"threads", invocation.Has("--threads")},
+               {"lines", invocation.Has("--lines")},
+               {"show", invocation.Has("--gil")    ? "gil"
+                        : invocation.Has("--idle") ? "all"
+                                                   : "active"}};
+  if (IsOfThePast(invocation)) {
+    RETURN_IF_ERROR(AddInterval(invocation, request));
+  } else {
+    ASSIGN_OR_RETURN(request["hz"], SampleRate(invocation));
+    ASSIGN_OR_RETURN(request["seconds"], Duration(invocation));
+    request["native"] = invocation.Has("--native");
+    request["tasks"] = TasksOf(invocation);
+    request["subprocesses"] = invocation.Has("--subprocesses");
+  }
   ASSIGN_OR_RETURN(Bytes answer,
                    PostForBytes(std::string(wire::kFlamegraphRoute), request, Patience::kEndless));
   return std::move(answer.bytes);

@@ -11,8 +11,8 @@
 
 namespace probing::cli {
 
-// -d, -r, --gil, --idle, --threads, --lines, --native, --async, --subprocesses, followed by the command's
-// own.
+// -d, -r, --gil, --idle, --threads, --lines, --native, --async, --subprocesses, --last, --from, --to,
+// followed by the command's own.
 std::vector<Option> RecordingOptions(std::vector<Option> more);
 
 // What these options select, with a title for the recording; a job gives it one later.
@@ -23,7 +23,10 @@ Result<flame::View> ViewOf(const Invocation& invocation);
 // recorded until then is the result.
 Result<observe::Recorder> Record(const Invocation& invocation, const flame::View& view);
 
-// The same for a target elsewhere: recorded and written in that format over there.
+// --last, --from, --to: nothing is recorded, probingd has what it sampled.
+bool IsOfThePast(const Invocation& invocation);
+
+// The same for a target elsewhere, or of the past: recorded and written in that format by that probingd.
 Result<std::string> RecordRemote(const Invocation& invocation, std::string_view format);
 
 // -d: for how many seconds, 10 unless given.

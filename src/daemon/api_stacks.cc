@@ -1,8 +1,14 @@
 // Stacks over HTTP: backtrace as the command line prints it, flame graphs and profiles as files.
+#include <cmath>
+#include <limits>
+#include <optional>
+
 #include "backtrace/backtrace.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "daemon/api.h"
 #include "flame/formats.h"
+#include "flame/interval.h"
 #include "process/source_file.h"
 #include "process/status.h"
 #include "wire/contract.h"
@@ -87,6 +93,51 @@ Result<flame::View> ViewOf(const Json& body, pid_t pid) {
   return view;
 }
 
+// Part of what is sampled all the time.
+struct Interval {
+  std::int64_t from_ns = 0, to_ns = 0;  // monotonic
+};
+
+Result<std::optional<Interval>> IntervalIn(const Json& body) {
+  const std::int64_t now_ns = MonotonicNs(), wall_ns = WallNs();
+  const auto moment = [&](const char* name, std::int64_t otherwise) -> Result<std::int64_t> {
+    const auto field = body.find(name);
+    if (field == body.end()) return otherwise;
+    const double seconds = field->is_number() ? field->get<double>() : std::nan("");
+    if (!(std::abs(seconds) < 1e10))
+      return Error{Code::kUsage, std::string(name) + " is seconds since 1970, or below 0 seconds before now",
+                   ""};
+    const auto ns = static_cast<std::int64_t>(seconds * 1e9);
+    return now_ns + (ns > 0 ? ns - wall_ns : ns);
+  };
+  if (!body.contains("from") && !body.contains("to")) return std::optional<Interval>();
+  Interval interval;
+  ASSIGN_OR_RETURN(interval.from_ns, moment("from", std::numeric_limits<std::int64_t>::min()));
+  ASSIGN_OR_RETURN(interval.to_ns, moment("to", now_ns));
+  if (interval.from_ns >= interval.to_ns)
+    return Error{Code::kUsage, "from is not before to, or still to come", ""};
+  return std::optional(interval);
+}
+
+Result<flame::Profile> SampledIn(const Daemon& daemon, pid_t pid, const Interval& interval) {
+  std::optional<flame::Profile> part;
+  std::int64_t since_ns = 0;
+  daemon.sampling.Look(pid, [&](const flame::Profile& profile) {
+    part = flame::Between(profile, interval.from_ns, interval.to_ns);
+    if (!profile.samples().empty()) since_ns = profile.samples().front().start_ns;
+  });
+  const std::string process = "process " + std::to_string(pid);
+  if (!part) {
+    return Error{Code::kFailed, process + " is not sampled all the time",
+                 "it is once a probe is in it, or `config " + std::string(kSampleRate) + "=0.1` asks for it"};
+  }
+  if (!part->samples().empty()) return std::move(*part);
+  return Error{Code::kFailed, "there is no sample of " + process + " of that time",
+               since_ns == 0 ? "none has been taken yet"
+                             : "the oldest is " + std::to_string((MonotonicNs() - since_ns) / 1'000'000'000) +
+                                   " s old"};
+}
+
 asio::awaitable<Result<Content>> PostFlamegraph(Daemon& daemon, const Request& request) {
   const Result<pid_t> pid = RequiredTarget(request);
   if (!pid.ok()) co_return pid.error();
@@ -98,10 +149,18 @@ asio::awaitable<Result<Content>> PostFlamegraph(Daemon& daemon, const Request& r
     co_return Error{Code::kUsage, "there is no format " + name, "it is one of " + flame::FormatNames()};
   }
   Content content{format->media_type, "", 200, {}};
-  const Result<void> recorded = co_await daemon.sampling.RecordThen(
-      {{*pid}}, request.body,
-      [&](const observe::Recorder& recorder) { content.body = format->write(recorder.profile(), *view); });
-  if (!recorded.ok()) co_return recorded.error();
+  const Result<std::optional<Interval>> interval = IntervalIn(request.body);
+  if (!interval.ok()) co_return interval.error();
+  if (interval->has_value()) {
+    const Result<flame::Profile> part = SampledIn(daemon, *pid, **interval);
+    if (!part.ok()) co_return part.error();
+    content.body = co_await Aside(daemon, [&] { return format->write(*part, *view); });
+  } else {
+    const Result<void> recorded = co_await daemon.sampling.RecordThen(
+        {{*pid}}, request.body,
+        [&](const observe::Recorder& recorder) { content.body = format->write(recorder.profile(), *view); });
+    if (!recorded.ok()) co_return recorded.error();
+  }
   // Such a page has its script in itself, which the policy of our own pages forbids. In a sandbox of its
   // own it may run: from there nothing of ours can be reached.
   content.headers.emplace_back("Content-Security-Policy",

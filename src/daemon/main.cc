@@ -153,7 +153,7 @@ int Run() {
   asio::io_context io(1);
   asio::thread_pool threads(kThreads);
   Targets targets(io, threads, settings);
-  Sampling sampling(io, targets);
+  Sampling sampling(io, targets, settings);
   Series series(io, targets, settings);
   Stalls stalls(io, targets, series, settings);
   History history(io, targets, settings);

@@ -31,9 +31,6 @@ constexpr int kTries = 30;  // a program may load Python long after it started
 constexpr std::int64_t kEndedKeptNs = 60'000'000'000;
 constexpr double kMaxSeconds = 3600;
 constexpr std::int64_t kFarthestStartNs = 60'000'000'000;
-// Per target: ten minutes of fifty threads that all run, and their stacks, in 22 MB. The trail of what stalls
-// (observe/stalls) takes 6 MB more.
-constexpr flame::Profile::Limits kContinuousLimits{.samples = 300'000, .table_bytes = 12 << 20};
 constexpr flame::Profile::Limits kRecordingLimits{.samples = 200'000, .table_bytes = 32 << 20};
 
 Result<double> NumberIn(const Json& request, const char* name, double otherwise, double maximum) {
@@ -128,7 +125,8 @@ asio::awaitable<Result<void>> Sampling::Run(pid_t pid, double seconds, bool with
   }
   SamplerThread::Options options;
   options.recorder.hz = 1 / seconds;
-  options.recorder.limits = kContinuousLimits;
+  options.recorder.limits =
+      flame::Profile::Limits::Within(static_cast<std::size_t>(settings_.GetNumber(kSampleMemory)));
   options.recorder.sampler = SamplerOptionsOf(Native(pid));
   SamplerThread sampler(io_.get_executor(), {{pid}}, options);
   Result<void> started = co_await sampler.Started();

@@ -21,15 +21,18 @@
 #include "daemon/sampler_thread.h"
 #include "daemon/targets.h"
 #include "server/router.h"
+#include "wire/settings.h"
 
 namespace probing::daemon {
 
 inline constexpr std::string_view kSampleRate = "probing.sample_rate";
 inline constexpr std::string_view kSampleNative = "probing.sample_native";
+inline constexpr std::string_view kSampleMemory = "probing.sample_memory";
 
 class Sampling {
  public:
-  Sampling(boost::asio::io_context& io, Targets& targets) : io_(io), targets_(targets), bursts_(io) {}
+  Sampling(boost::asio::io_context& io, Targets& targets, const wire::Settings& settings)
+      : io_(io), targets_(targets), bursts_(io), settings_(settings) {}
 
   // Seconds between samples; 0 ends it and forgets what was sampled.
   boost::asio::awaitable<Result<void>> SetRate(pid_t pid, double seconds);
@@ -90,6 +93,7 @@ class Sampling {
   std::set<pid_t> chosen_;  // by SetRate, against which nothing starts by itself
   std::map<pid_t, Continuous> continuous_;
   std::map<std::pair<pid_t, std::uint64_t>, int> tries_left_;  // by pid and when it started
+  const wire::Settings& settings_;
 };
 
 }  // namespace probing::daemon

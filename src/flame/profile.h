@@ -83,6 +83,9 @@ class Profile {
   struct Limits {
     std::size_t samples = 1 << 20;
     std::size_t table_bytes = 64 << 20;  // frames, stacks and their names, roughly
+
+    // So that the whole profile stays within so many bytes.
+    static Limits Within(std::size_t bytes) { return {bytes / 8 * 3 / sizeof(Sample), bytes / 2}; }
   };
 
   Profile(std::int64_t period_ns, const Limits& limits);

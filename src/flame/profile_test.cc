@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
+#include "flame/interval.h"
 #include "flame/ranking.h"
 
 namespace probing::flame {
@@ -58,6 +62,48 @@ TEST(Profile, NamesWithoutEndStayWithinTheLimit) {
   EXPECT_GT(profile.losses().dropped, 0U);
   const Sample& last = profile.samples().back();
   EXPECT_EQ(profile.frames()[profile.FramesOf(last.stack).back()].function, "generated_9999");
+}
+
+TEST(Profile, APartHasWhatHappenedThenAndNoMore) {
+  Profile profile(kPeriodNs, {});
+  const ThreadId busy = profile.AddThread({1, 1, "a", "p"}), asleep = profile.AddThread({1, 2, "b", "p"});
+  profile.AddSample(At(0, asleep, 100), StackOf("sleep"));
+  for (int i = 0; i < 100; ++i) profile.AddSample(At(i, busy), StackOf(i < 50 ? "early" : "late"));
+  const Profile part = Between(profile, 40 * kPeriodNs, 60 * kPeriodNs);
+  std::map<std::string, std::uint32_t> ticks;
+  for (const Sample& sample : part.samples()) {
+    EXPECT_GE(sample.start_ns, 40 * kPeriodNs);
+    ticks[part.frames()[part.FramesOf(sample.stack).back()].function] += sample.ticks;
+  }
+  EXPECT_EQ(ticks, (std::map<std::string, std::uint32_t>{{"early", 10}, {"late", 10}, {"sleep", 20}}));
+  EXPECT_TRUE(Between(profile, 100 * kPeriodNs, 200 * kPeriodNs).samples().empty());
+  EXPECT_TRUE(Between(profile, -100, 0).samples().empty());
+}
+
+// The default of probing.sample_memory, the default rate.
+TEST(Profile, TenMinutesOfFiftyBusyThreadsFit) {
+  Profile profile(100'000'000, Profile::Limits::Within(22 << 20));
+  std::vector<ThreadId> threads;
+  for (int i = 0; i < 50; ++i) threads.push_back(profile.AddThread({1, i, "a", "p"}));
+  for (int tick = 0; tick < 6000; ++tick) {
+    for (const ThreadId thread : threads) {
+      const int line = (tick * 7 + static_cast<int>(thread)) % 1000;
+      profile.AddSample({tick * 100'000'000LL, 1, thread, 0, true, false},
+                        {{FrameKind::kPython, "innermost", "/a/long/path/to/a/module.py", line, 1},
+                         {FrameKind::kPython, "main", "a.py", 2, 1}});
+    }
+  }
+  EXPECT_EQ(profile.losses().dropped, 0U);
+  EXPECT_EQ(profile.samples().size(), 300'000U);
+}
+
+TEST(Profile, AThreadThatSleepsTakesOneSampleHoweverLong) {
+  Profile profile(kPeriodNs, {});
+  const ThreadId thread = profile.AddThread({1, 1, "a", "p"});
+  profile.AddSample(At(0, thread), StackOf("sleep"));
+  for (int i = 1; i < 6000; ++i) profile.RepeatSample(At(i, thread));
+  EXPECT_EQ(profile.samples().size(), 1U);
+  EXPECT_EQ(profile.samples().front().ticks, 6000U);
 }
 
 TEST(Profile, ThreadsThatEndedGiveTheirPlaceAwayOnceNoSampleNeedsIt) {

@@ -49,9 +49,11 @@
 //                                          all, native, lines, stop, locals, depth=N, task_tree, greenlets:
 //                                          as its options; columns=N: names in texts are shortened to fit
 //   GET  source?target=PID&file=F&line=N   {file, first_line, lines}: what is around a frame
-//   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?}
-//                                          svg (default), html, heatmap, speedscope, collapsed, pprof,
-//                                          chrome, gecko; show is active, all or gil
+//   POST flamegraph {target, seconds?, hz?, native?, subprocesses?, show?, threads?, lines?, format?, from?,
+//                   to?}                   svg (default), html, heatmap, speedscope, collapsed, pprof,
+//                                          chrome, gecko; show is active, all or gil. With from or to
+//                                          (seconds since 1970, or below 0 before now) of what is sampled
+//                                          all the time, instead of a new recording
 //   GET  diagnose                          {findings, rules}: diagnosis.h
 //   GET  store/ddl?…                       the statements that make our tables in a ClickHouse
 //   GET  tables                            the rows of probing.tables; ?table=NAME those of probing.columns

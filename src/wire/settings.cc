@@ -62,6 +62,10 @@ constexpr std::array kSettings{
             "seconds between samples of the stacks, as in 0.1; 0 takes none"},
     Setting{"probing.sample_native", kDaemonPerTarget, kFlag, "false", 0, 0, "",
             "whether samples have native frames, too; threads that run are held for microseconds"},
+    Setting{
+        "probing.sample_memory", kDaemon, kBytes, "23068672", 65536, 1 << 30, "",
+        "how much memory the samples of one target may take; then the oldest go. By default ten minutes of "
+        "fifty threads that all run"},
     Setting{"probing.stalls.limit", kDaemon, kSeconds, "0", 0, 3600, "",
             "how long an event loop may not turn, or the GIL be kept from others, before it is a row of "
             "python.stalls, as in 0.05; 0 watches for no stall of any kind"},

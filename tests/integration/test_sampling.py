@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -345,6 +346,63 @@ def test_a_target_is_sampled_while_its_setting_says_so(probing: Cli, target: Sta
     assert probing("-t", busy.pid, "config", "probing.sample_rate=0.0001").code == 2
     assert probing("config", "probing.sample_rate=1").code == 2
     busy.expect_unharmed()
+
+
+def ticks_of(collapsed: str) -> dict[str, int]:
+    """How often each innermost function was seen."""
+    ticks: dict[str, int] = {}
+    for line in collapsed.splitlines():
+        stack, count = line.rsplit(" ", 1)
+        name = stack.split(";")[-1].split(" ")[0]
+        ticks[name] = ticks.get(name, 0) + int(count)
+    return ticks
+
+
+def test_any_interval_of_what_is_sampled_all_the_time_is_a_profile(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    busy = target("shares")
+    probing("-t", busy.pid, "config", "probing.sample_rate=0.01").expect(0)
+    wait_until(lambda: samples_taken(busy.pid) > 300, 30, "three seconds were sampled")
+    record = ("-t", busy.pid, "record", "-f", "collapsed", "-o", "-")
+    ticks = ticks_of(probing(*record, "--last", "1s").expect(0).stdout)
+    assert set(ticks) >= {"hot"} and 50 <= sum(ticks.values()) <= 102, ticks
+    now = time.time()
+    second = [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now - ago)) for ago in (2, 1)]
+    ticks = ticks_of(probing(*record, "--from", second[0], "--to", second[1]).expect(0).stdout)
+    assert 50 <= sum(ticks.values()) <= 102, ticks
+    everything = ticks_of(probing(*record, "--last", "1h").expect(0).stdout)
+    assert sum(everything.values()) > 250
+    svg = tmp_path / "last.svg"
+    probing("-t", busy.pid, "flamegraph", "--from", "2s", "--to", "1s", "-o", svg).expect(0)
+    assert "hot (" in svg.read_text()
+    before = probing(*record, "--from", "2h", "--to", "1h")
+    assert before.code == 1 and "there is no sample" in before.stderr and "the oldest is" in before.stderr
+    for wrong in (
+        ["--last", "5x"],
+        ["--last", "1m", "-d", "3"],
+        ["--from", "soon"],
+        ["--to", "2h", "--from", "1h"],
+    ):
+        assert probing(*record, *wrong).code == 2, wrong
+    other = target("shares")
+    unknown = probing("-t", other.pid, "record", "--last", "1m", "-o", "-")
+    assert unknown.code == 1 and "is not sampled all the time" in unknown.stderr
+
+
+def test_samples_keep_within_their_memory(probing: Cli, target: StartTarget) -> None:
+    probing("config", "probing.sample_memory=64KB").expect(0)  # 1024 samples
+    busy = target("shares")
+    probing("-t", busy.pid, "config", "probing.sample_rate=0.002").expect(0)
+    wait_until(
+        lambda: ask_daemon("GET", f"samples?target={busy.pid}")["lost"]["dropped"] > 0,
+        40,
+        "old ones make room",
+    )
+    sql = "SELECT count(*) AS n FROM python.samples"
+    (counted,) = probing("-t", busy.pid, "query", "-f", "json", sql).expect(0).json
+    assert 0 < counted["n"] <= 1024
+    probing("config", "probing.sample_memory=22MB").expect(0)
 
 
 def samples_taken(pid: int) -> int:

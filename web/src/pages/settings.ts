@@ -28,6 +28,7 @@ const GROUPS: Record<string, string> = {
   python: "Python",
   sample_rate: "Sampling",
   sample_native: "Sampling",
+  sample_memory: "Sampling",
   max_memory: "Tables in memory",
   table_rows: "Tables in memory",
   keep_ended: "Tables in memory",
