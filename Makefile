@@ -51,10 +51,11 @@ debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in 
 BENCHES := inject sampling query server talk cluster fleet start_hook flight_recorder heap profile
 .PHONY: bench
 bench: build ## What we promise about cost, measured beside other tools: bench/results, with a page of plots
-	@for part in bench servers torch; do tools/install_deps.sh $$part || exit 1; done
+	@for part in bench servers torch frameworks; do tools/install_deps.sh $$part || exit 1; done
 	@cmake --build build/release --target ring_bench
 	@missed=; for name in $(BENCHES); do $(VENV)/python bench/$$name.py || missed+=" $$name"; done; \
 	build/torch-venv/bin/python bench/torch_steps.py || missed+=" torch_steps"; \
+	build/torch-venv/bin/python bench/stalls.py --short || missed+=" stalls"; \
 	$(VENV)/python tools/bench_page.py; \
 	[ -z "$$missed" ] || { echo "not as promised:$$missed"; exit 1; }
 

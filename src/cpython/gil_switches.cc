@@ -1,5 +1,7 @@
 #include "cpython/gil_switches.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -10,13 +12,13 @@ using process::RemoteAddress;
 
 constexpr std::uint64_t kMaxIntervalUs = 10'000'000;
 constexpr std::uint32_t kMaxRuntimeBytes = 16'384;
+constexpr std::uint64_t kWaitBytes = sizeof(pthread_cond_t) + sizeof(pthread_mutex_t);
 
 }  // namespace
 
 std::optional<std::uint64_t> GilSwitches::Read(const process::Memory& memory, const Location& location,
                                                const InterpreterState& interpreter) {
   const Offsets& offsets = location.offsets;
-  RemoteAddress count = count_;
   if (offsets.interpreter.gil != kAbsent && offsets.gil.locked != kAbsent) {
     const auto gil = memory.ReadValue((interpreter.address + offsets.interpreter.gil).As<RemoteAddress>());
     if (!gil.ok() || !*gil) return std::nullopt;
@@ -24,13 +26,20 @@ std::optional<std::uint64_t> GilSwitches::Read(const process::Memory& memory, co
       const auto enabled = memory.ReadValue((*gil + offsets.gil.enabled).As<std::int32_t>());
       if (!enabled.ok() || *enabled == 0) return std::nullopt;
     }
-    count = *gil + offsets.gil.locked + 8;  // int locked; unsigned long switch_number
-  } else if (!count) {
-    count = count_ = FindInRuntime(memory, location, interpreter);
+    count_ = *gil + offsets.gil.locked + 8;  // int locked; unsigned long switch_number
+  } else if (!count_) {
+    count_ = FindInRuntime(memory, location, interpreter);
   }
-  if (!count) return std::nullopt;
-  const auto number = memory.ReadValue(count.As<std::uint64_t>());
+  if (!count_) return std::nullopt;
+  const auto number = memory.ReadValue(count_.As<std::uint64_t>());
   return number.ok() ? std::optional(*number) : std::nullopt;
+}
+
+// unsigned long switch_number; pthread_cond_t cond; pthread_mutex_t mutex;
+std::optional<bool> GilSwitches::IsWait(std::uint64_t futex) const {
+  if (!count_) return std::nullopt;
+  const std::uint64_t begin = count_.address + sizeof(std::uint64_t);
+  return futex >= begin && futex < begin + kWaitBytes;
 }
 
 // {unsigned long interval; PyThreadState* last_holder; int locked; unsigned long switch_number; …}, somewhere

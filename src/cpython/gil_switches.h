@@ -16,11 +16,15 @@ class GilSwitches {
   std::optional<std::uint64_t> Read(const process::Memory& memory, const Location& location,
                                     const InterpreterState& interpreter);
 
+  // Whether a thread that sleeps in a futex at this address waits for the GIL, as of the last reading: what
+  // it waits with stands right behind the count. Nothing when it is not known where that is.
+  std::optional<bool> IsWait(std::uint64_t futex) const;
+
  private:
   process::RemoteAddress FindInRuntime(const process::Memory& memory, const Location& location,
                                        const InterpreterState& interpreter) const;
 
-  process::RemoteAddress count_;  // 3.7 to 3.11, once it was found
+  process::RemoteAddress count_;  // where it is, as far as it is known
 };
 
 }  // namespace probing::cpython

@@ -93,6 +93,9 @@ class Interpreter {
   // Snapshot::gil_switches.
   std::optional<std::uint64_t> gil_switches() const { return last_gil_switches_; }
 
+  // The same: whether a thread that sleeps in a futex at this address waits for the GIL.
+  std::optional<bool> IsGilWait(std::uint64_t futex) const { return gil_switches_.IsWait(futex); }
+
   const Version& version() const { return location_.version; }
   const Location& location() const { return location_; }
 

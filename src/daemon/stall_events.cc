@@ -24,6 +24,7 @@ constexpr std::size_t kStepsKept = 200;
 constexpr std::size_t kStepsNeeded = 10;  // before anything is usual
 constexpr std::size_t kMostEvents = 20;   // of one call
 constexpr std::size_t kMaxAttributeBytes = 4096;
+constexpr std::size_t kMostArrivals = 10'000;  // of one call
 
 constexpr std::array kStepColumns{Wanted{"timestamp", ColumnType::kTimestamp},
                                   Wanted{"step", ColumnType::kInt64}, Wanted{"duration", ColumnType::kDouble},
@@ -36,6 +37,12 @@ constexpr std::array kSpanColumns{
 constexpr std::array kExceptionColumns{Wanted{"timestamp", ColumnType::kTimestamp},
                                        Wanted{"tid", ColumnType::kInt64}, Wanted{"type", ColumnType::kString},
                                        Wanted{"message", ColumnType::kString}};
+constexpr std::array kCollectiveColumns{Wanted{"timestamp", ColumnType::kTimestamp},
+                                        Wanted{"seq", ColumnType::kInt64},
+                                        Wanted{"process_group", ColumnType::kString},
+                                        Wanted{"op", ColumnType::kString},
+                                        Wanted{"p2p", ColumnType::kBool},
+                                        Wanted{"members", ColumnType::kString}};
 constexpr std::array kMetricColumns{Wanted{"timestamp", ColumnType::kTimestamp},
                                     Wanted{"name", ColumnType::kString},
                                     Wanted{"value", ColumnType::kDouble}};
@@ -119,17 +126,23 @@ void StallEvents::ReadTable(Ring& ring, const ring::TableInfo& table, const Limi
   const bool is_step = table.name == "python.torch_steps", is_span = table.name == "python.spans";
   const bool is_exception = table.name == "python.exceptions" && limits.exceptions != "none";
   const bool is_metric = table.name == "python.metrics" && limits.metrics != "none";
-  if (!is_step && !is_span && !is_exception && !is_metric) return;
+  const bool is_collective = table.name == "python.collectives";
+  if (!is_step && !is_span && !is_exception && !is_metric && !is_collective) return;
   if (std::exchange(ring.written[table.name], table.counters.written) == table.counters.written) return;
   const std::span<const Wanted> wanted = is_step        ? std::span<const Wanted>(kStepColumns)
                                          : is_span      ? std::span<const Wanted>(kSpanColumns)
                                          : is_exception ? std::span<const Wanted>(kExceptionColumns)
-                                                        : std::span<const Wanted>(kMetricColumns);
+                                         : is_metric    ? std::span<const Wanted>(kMetricColumns)
+                                                        : std::span<const Wanted>(kCollectiveColumns);
   const auto places = Places(table, wanted);
   if (!places) return;
   const Result<std::vector<wire::Bound>> bounds = wire::ParseBounds(limits.metrics);
   ring::Scan scan = ring.reader.StartScan(table, {.columns = *places, .cursor = &ring.cursors[table.name]});
   for (ring::Batch batch; scan.Next(&batch);) {
+    if (is_collective) {
+      AddArrivals(batch);
+      continue;
+    }
     for (std::size_t row = 0; row < batch.rows(); ++row) {
       const std::int64_t at_ns = batch.Int64s(0)[row];
       const auto text = [&](std::size_t i) { return batch.IsNull(i, row) ? "" : batch.Texts(i)[row]; };
@@ -157,7 +170,11 @@ void StallEvents::ReadTable(Ring& ring, const ring::TableInfo& table, const Limi
         const std::string why =
             is_event ? name
                      : "span " + name + " took " + Seconds(seconds) + ", its limit is " + Seconds(limit);
-        Stall stall = Make(is_event ? "event" : "span", at_ns, seconds, why);
+        const server::Json line = is_event ? attributes.value("log", server::Json()) : server::Json();
+        Stall stall = Make(line.is_string() ? "log"
+                           : is_event       ? "event"
+                                            : "span",
+                           at_ns, seconds, line.is_string() ? line.get<std::string>() + ": " + why : why);
         if (!batch.IsNull(1, row)) stall.tid = static_cast<pid_t>(batch.Int64s(1)[row]);
         add(seconds, std::move(stall));
       } else if (is_exception) {
@@ -177,6 +194,24 @@ void StallEvents::ReadTable(Ring& ring, const ring::TableInfo& table, const Limi
         }
       }
     }
+  }
+}
+
+void StallEvents::AddArrivals(const ring::Batch& batch) {
+  for (std::size_t row = 0; row < batch.rows(); ++row) {
+    const std::int64_t at_ns = batch.Int64s(0)[row];
+    const bool is_p2p = !batch.IsNull(4, row) && batch.Bools(4)[row] != 0;
+    if (at_ns < began_ns_ || is_p2p || batch.IsNull(1, row) || batch.IsNull(2, row)) continue;
+    if (arrivals_.size() >= kMostArrivals) return;
+    const auto text = [&](std::size_t i) { return batch.IsNull(i, row) ? "" : batch.Texts(i)[row]; };
+    const std::string_view members = text(5);  // "[0, 1, 2]"
+    LateRanks::Arrival arrival;
+    arrival.group = text(2);
+    arrival.op = text(3);
+    arrival.seq = batch.Int64s(1)[row];
+    arrival.at_ns = at_ns;
+    if (!members.empty()) arrival.members = static_cast<std::size_t>(std::ranges::count(members, ',')) + 1;
+    arrivals_.push_back(std::move(arrival));
   }
 }
 

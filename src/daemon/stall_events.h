@@ -10,9 +10,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/scoped_fd.h"
+#include "daemon/late_ranks.h"
 #include "observe/stalls/stall.h"
 #include "ring/reader.h"
 
@@ -36,6 +38,8 @@ class StallEvents {
 
   // What has come since the last call.
   std::vector<Event> Read(std::span<const std::shared_ptr<const ScopedFd>> rings, const Limits& limits);
+  // The collectives among it, whatever brought them into the ring. Whose they are is not filled in.
+  std::vector<LateRanks::Arrival> TakeArrivals() { return std::exchange(arrivals_, {}); }
 
  private:
   struct Ring {
@@ -50,11 +54,13 @@ class StallEvents {
   };
 
   void ReadTable(Ring& ring, const ring::TableInfo& table, const Limits& limits, std::vector<Found>& found);
+  void AddArrivals(const ring::Batch& batch);
   void AddStep(std::int64_t begin_ns, double seconds, std::int64_t step, const Limits& limits,
                std::vector<Found>& found);
 
   std::map<int, Ring> rings_;  // by descriptor
   std::deque<double> steps_;   // durations of the last ones, in seconds
+  std::vector<LateRanks::Arrival> arrivals_;
   std::int64_t began_ns_;
 };
 

@@ -57,6 +57,7 @@ asio::awaitable<void> Stalls::Tick() {
       if (const auto found = watched_.find(identity); found != watched_.end())
         Collect(identity, *target, found->second);
     }
+    AddLateRanks();
     asio::steady_timer timer(io_, kEvery);
     (void)co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
   }
@@ -102,7 +103,28 @@ void Stalls::Collect(const Identity& identity, const Target& target, Watched& wa
   for (StallEvents::Event& event : watched.events->Read(target.ring_fds, limits)) {
     watched.thread->Explain(event.stall, event.usual_ns);
     if (event.stall.duration_ns == 0) watched.thread->LookCloser(MonotonicNs() + kCloserNs);
-    Write(identity, watched, event.stall);
+    WriteWithin(identity, watched, std::move(event.stall));
+  }
+  const std::int64_t now_ns = MonotonicNs();
+  for (LateRanks::Arrival& arrival : watched.events->TakeArrivals()) {
+    arrival.job = target.identity.JobName();
+    arrival.who = identity;
+    arrival.rank = target.identity.rank ? "rank " + std::to_string(*target.identity.rank)
+                                        : "process " + std::to_string(target.pid);
+    late_ranks_.Add(arrival, now_ns);
+  }
+}
+
+void Stalls::AddLateRanks() {
+  const auto limit_ns = static_cast<std::int64_t>(settings_.GetNumber("probing.stalls.limit") * 1e9);
+  for (const LateRanks::Late& late : late_ranks_.Take(MonotonicNs(), limit_ns)) {
+    const auto found = watched_.find(late.who);
+    if (limit_ns == 0 || found == watched_.end() || !found->second.thread) continue;
+    Stall stall{.kind = "collective", .start_ns = late.first_ns - WallNs() + MonotonicNs()};
+    stall.duration_ns = late.last_ns - late.first_ns;
+    stall.why = late.why;
+    found->second.thread->Explain(stall, 0);
+    WriteWithin(found->first, found->second, std::move(stall));
   }
 }
 
@@ -116,6 +138,12 @@ Result<void> Stalls::Add(pid_t pid, Stall stall) {
   }
   return Error{Code::kNotFound, "process " + std::to_string(pid) + " is not watched for stalls",
                "it needs a probe, and `probing config probing.stalls.limit=0.05`"};
+}
+
+void Stalls::WriteWithin(const Identity& identity, Watched& watched, Stall stall) {
+  if (!watched.rows.Take(MonotonicNs())) return;
+  stall.left_out = watched.rows.TakeLeftOut();
+  Write(identity, watched, stall);
 }
 
 void Stalls::Write(const Identity& identity, Watched& watched, const Stall& stall) {

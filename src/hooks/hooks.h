@@ -17,9 +17,10 @@ using pyapi::PythonApi;
 class Hooks {
  public:
   // Makes exactly these parts run: "gc,exceptions,loggers,memory" or "none", and with
-  // ";SPEC;SHARE;NVTX;FOLDER" behind it the tracing of torch (wire/torch_spec.h), which may take that share
-  // of the time, what nvtx.py does, and the folder for snapshots of out-of-memory errors; "" for none. False
-  // when another thread is at it, or Python does not let us; nothing is raised.
+  // ";SPEC;SHARE;NVTX;LOG;FOLDER" behind it the tracing of torch (wire/torch_spec.h), which may take that
+  // share of the time, what nvtx.py does, the pattern of log_lines.py (its bytes in hexadecimal digits), and
+  // the folder for snapshots of out-of-memory errors; "" for none. False when another thread is at it, or
+  // Python does not let us; nothing is raised.
   static bool Configure(const PythonApi& api, const std::string& words);
 
   // Gets ready for Configure(), in steps of about a millisecond. True while there are more.

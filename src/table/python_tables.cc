@@ -156,12 +156,12 @@ constexpr std::array kSpans{
 
 constexpr std::array kStalls{
     Column{"timestamp", kTimestamp, "", "when it began"},
-    Column{
-        "kind", kString, "",
-        "event_loop (a loop of asyncio or uvloop did not turn), gil (kept while others waited for it), "
-        "cpu_wait "
-        "(either of them, but the machine was busy), step, span (longer than its limit), exception, metric, "
-        "event"},
+    Column{"kind", kString, "",
+           "event_loop (a loop of asyncio or uvloop did not turn), gil (kept while others waited for it), "
+           "cpu_wait "
+           "(either of them, but the machine was busy), step, span (longer than its limit), collective (this "
+           "rank "
+           "came last), exception, metric, log (a line of probing.stalls.log), event"},
     Column{"duration", kDouble, "s", "how long it took; 0 for a moment"},
     Column{"tid", kInt64, "", "thread id of the kernel, as seen from the host"},
     Column{"thread_name", kString, "", "name of the thread"},

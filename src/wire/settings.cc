@@ -24,6 +24,8 @@ namespace {
 using enum Holder;
 using enum SettingType;
 
+constexpr std::size_t kMostPattern = 500;
+
 constexpr std::array kSettings{
     Setting{"probing.eval.timeout", kProbe, kSeconds, "10", 0.001, 86400, "",
             "how long one eval may take unless the caller says otherwise"},
@@ -77,6 +79,9 @@ constexpr std::array kSettings{
     Setting{
         "probing.stalls.metrics", kDaemon, kBounds, "none", 0, 0, "",
         "bounds of metrics; python.stalls keeps the moment before one is crossed, as in loss>10,acc1<0.2"},
+    Setting{"probing.stalls.log", kProbe, kPattern, "none", 0, 0, "",
+            "a regular expression (of Python): python.stalls keeps the moment before a line of the job's log "
+            "(module logging) in which it is found, as in \"timed? out|loss is nan\""},
     Setting{"probing.outlets.webhook", kDaemon, kUrl, "none", 0, 0, "",
             "where findings and stalls are sent: https://HOST:9093/api/v2/alerts of an Alertmanager, or what "
             "takes the webhooks of one"},
@@ -232,6 +237,8 @@ std::string ExpectedForm(const Setting& setting) {
       return "none, or names separated by commas";
     case kBounds:
       return "none, or bounds as in loss>10,acc1<0.2";
+    case kPattern:
+      return "none, or a regular expression of at most 500 characters, on one line";
     case kUrl:
       return "none, or https://[USER:PASSWORD@]HOST[:PORT]/PATH";
     case kHeaders:
@@ -271,6 +278,13 @@ std::optional<std::string> CanonicalChoice(std::string_view choices, std::string
     if (TakePart(choices, '|') == text) return std::string(text);
   }
   return std::nullopt;
+}
+
+// As it is: what it means is Python's business.
+std::optional<std::string> CanonicalPattern(std::string_view text) {
+  if (text.empty() || text == "none") return "none";
+  const bool is_line = std::none_of(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; });
+  return text.size() <= kMostPattern && is_line ? std::optional(std::string(text)) : std::nullopt;
 }
 
 std::optional<std::string> CanonicalWords(std::string_view choices, std::string_view text) {
@@ -387,6 +401,7 @@ Result<std::string> CanonicalValue(const Setting& setting, std::string_view text
                                            : setting.type == kStore   ? CanonicalStore(text)
                                            : setting.type == kNames   ? CanonicalNames(text)
                                            : setting.type == kBounds  ? CanonicalBounds(text)
+                                           : setting.type == kPattern ? CanonicalPattern(text)
                                            : setting.type == kUrl     ? CanonicalUrl(text)
                                            : setting.type == kHeaders ? CanonicalHeaders(text)
                                            : setting.type == kSystemLog ? CanonicalSystemLog(text)

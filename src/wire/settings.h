@@ -34,7 +34,8 @@ enum class SettingType : std::uint8_t {
   kBounds,
   kUrl,      // of an outlet: has secrets
   kHeaders,  // of HTTP: are secrets
-  kSystemLog
+  kSystemLog,
+  kPattern
 };
 
 struct Setting {

@@ -7,6 +7,18 @@
 namespace probing::wire {
 namespace {
 
+TEST(Settings, APatternIsTakenAsItIs) {
+  Settings settings(Holder::kProbe);
+  EXPECT_EQ(settings.Get("probing.stalls.log"), "none");
+  const std::string pattern = "timed? out; (loss|Verlust) ist .*, ä";
+  EXPECT_TRUE(settings.Set("probing.stalls.log", pattern).ok());
+  EXPECT_EQ(settings.Get("probing.stalls.log"), pattern);
+  EXPECT_FALSE(settings.Set("probing.stalls.log", "two\nlines").ok());
+  EXPECT_FALSE(settings.Set("probing.stalls.log", std::string(501, 'x')).ok());
+  EXPECT_TRUE(settings.Set("probing.stalls.log", "").ok());
+  EXPECT_EQ(settings.Get("probing.stalls.log"), "none");
+}
+
 TEST(Settings, EveryDefaultIsAValidAndCanonicalValue) {
   for (const Setting& setting : AllSettings()) {
     Result<std::string> value = CanonicalValue(setting, setting.default_value);

@@ -12,6 +12,7 @@ from typing import Any
 import harness
 import pytest
 from harness import Cli, Target, wait_until
+from ranks import Job
 
 StartTarget = Callable[..., Target]
 PACKAGE = harness.ROOT / "python"
@@ -156,3 +157,51 @@ def test_events_and_metrics_of_the_program_are_kept(
     assert event["why"].startswith("odd")
     assert metric["why"].startswith("loss is 11, its bound loss>10")
     harness.ask_daemon("POST", "config", {"set": {"probing.stalls.metrics": "none"}})
+
+
+def test_the_rank_that_comes_last_to_a_collective_has_a_row_with_its_line(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    probing("config", "probing.stalls.limit=0.03").expect(0)
+    job = Job(target, tmp_path, 3, "straggler", 1)  # by 50 ms a step
+    late = job.ranks[1].pid
+    sql = f"SELECT * FROM ({SQL}) WHERE kind = 'collective'"
+    found = wait_until(
+        lambda: [row for row in rows_of(probing, late, sql) if "compute (target_rank.py" in row["stack"]]
+    )
+    assert found[0]["why"].startswith("rank 1 came to all_reduce "), found
+    assert 0.03 < found[0]["duration"] < 1 and "after the first of 3 ranks" in found[0]["why"]
+    probing("config", "probing.stalls.limit=0.05").expect(0)
+
+
+def test_a_line_of_the_log_keeps_what_came_before_it(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    job = start(probing, target, "loop", 0, tmp_path / "truth.json", python_of("loop"))
+    wrapped = "import logging; hasattr(logging.Logger.callHandlers, '__wrapped__')"
+    assert probing("-t", job.pid, "eval", wrapped).expect(0).stdout == "False\n"
+    probing("-t", job.pid, "config", "probing.stalls.log=timed? out|loss is nan").expect(0)
+    wait_until(lambda: probing("-t", job.pid, "eval", wrapped).stdout == "True\n", 20, "the log is watched")
+    code = (
+        "log = logging.getLogger('train'); log.error('all is well'); log.warning('%s timed out', 'batch 3')"
+    )
+    probing("-t", job.pid, "eval", "import logging; " + code).expect(0)
+    sql = f"SELECT * FROM ({SQL}) WHERE kind = 'log'"
+    (row,) = wait_until(lambda: rows_of(probing, job.pid, sql))
+    assert row["why"].startswith("WARNING of train: batch 3 timed out")
+    probing("-t", job.pid, "config", "probing.stalls.log=(").expect(0)
+    wait_until(lambda: "no regular expression" in rows_of(probing, job.pid, sql)[-1]["why"])
+    assert probing("-t", job.pid, "eval", wrapped).expect(0).stdout == "False\n"
+    assert probing("-t", job.pid, "config", "probing.stalls.log=" + "x" * 501).code == 2
+
+
+def test_a_probe_that_leaves_takes_its_part_of_the_log_along(
+    probing: Cli, target: StartTarget, tmp_path: Path
+) -> None:
+    job = start(probing, target, "loop", 0, tmp_path / "truth.json", python_of("loop"))
+    wrapped = "import logging; hasattr(logging.Logger.callHandlers, '__wrapped__')"
+    probing("-t", job.pid, "config", "probing.stalls.log=timed out").expect(0)
+    wait_until(lambda: probing("-t", job.pid, "eval", wrapped).stdout == "True\n", 20, "the log is watched")
+    probing("-t", job.pid, "eject").expect(0)
+    probing("-t", job.pid, "inject").expect(0)
+    assert probing("-t", job.pid, "eval", wrapped).expect(0).stdout == "False\n"

@@ -45,15 +45,46 @@ def keeps(seconds):
     library.usleep(int(seconds * 1e6))
 
 
+def waited_for_cpu():
+    """This thread, so far, in seconds; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 def stall(seconds=None, ways=(sleeps, spins, calls)):
     """One stall; notes what it was."""
     seconds = dice.uniform(SHORTEST, LONGEST) if seconds is None else seconds
     way = ways[dice.randrange(len(ways))]
-    at, begun = time.time(), time.perf_counter()
+    waited, at, begun = waited_for_cpu(), time.time(), time.perf_counter()
     way(seconds if way in (sleeps, keeps) else begun + seconds)
     truth.append(
-        {"at": at, "seconds": time.perf_counter() - begun, "func": way.__name__, "line": line_of(way, 1)}
+        {
+            "at": at,
+            "seconds": time.perf_counter() - begun,
+            "func": way.__name__,
+            "line": line_of(way, 1),
+            "waited": waited_for_cpu() - waited,
+        }
     )
+
+
+class Steps(object):
+    """How long the steps of training took; a stall knows the one that it was in, and what was usual."""
+
+    def __init__(self):
+        self.began, self.lengths, self.known = time.perf_counter(), [], 0
+
+    def next(self):
+        now = time.perf_counter()
+        for one in truth[self.known :]:
+            recent = sorted(self.lengths[-200:])
+            one.update(step=now - self.began, usual=recent[len(recent) // 2])
+        self.known = len(truth)
+        self.lengths.append(now - self.began)
+        self.began = now
 
 
 def finish():
@@ -69,6 +100,12 @@ def say_ready():
 
 def is_over():
     return bool(COUNT) and len(truth) >= COUNT
+
+
+def is_awaited():
+    """Nobody looks yet: on a busy machine entering a process may take seconds."""
+    with open("/proc/self/maps") as maps:
+        return bool(COUNT) and "libprobing" not in maps.read()
 
 
 def pause():
@@ -89,6 +126,8 @@ def run_loop():
     async def main():
         ticker = asyncio.ensure_future(tick())
         say_ready()
+        while is_awaited():
+            await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         while not is_over():
             await asyncio.sleep(pause())
@@ -167,6 +206,8 @@ def run_gil():
 
     threading.Thread(target=other, daemon=True, name="other").start()
     say_ready()
+    while is_awaited():
+        time.sleep(0.05)
     time.sleep(1)
     while not is_over():
         time.sleep(pause())
@@ -212,15 +253,17 @@ def run_steps():
 
     probing.load()
     say_ready()
-    number = 0
+    number, steps = 0, Steps()
     while not is_over():
         number += 1
         probing.step(number)
+        steps.next()
         forward()
         spins(time.perf_counter() + 0.004)
         if COUNT and number > 100 and number % 15 == 0:
             stall()
     probing.step(number + 1)
+    steps.next()
     finish()
     time.sleep(3600)
 
@@ -236,7 +279,7 @@ def run_torch():
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     say_ready()
-    number = 0
+    number, steps = 0, Steps()
     while not is_over():
         number += 1
         time.sleep(0.004)
@@ -245,6 +288,7 @@ def run_torch():
         if COUNT and number > 100 and number % 15 == 0:
             stall()
         optimizer.step()
+        steps.next()
         optimizer.zero_grad()
     finish()
     while True:

@@ -7,6 +7,7 @@ from ..core.wraps import replace
 from ..native import exit_cell, gc_event
 from ..torch.recompiles import note_recompiles
 from ..torch.torch import configure_torch, find_torch
+from .log_lines import configure_log, find_log
 from .loggers import find_loggers, start_loggers, stop_loggers
 from .memory import counts_of_memory
 from .nvtx import configure_nvtx, find_nvtx
@@ -75,6 +76,7 @@ def modules_changed():
         again = find_loggers()
     again = find_oom() or again
     find_nvtx()
+    find_log()
     return find_torch() or again
 
 
@@ -84,8 +86,10 @@ def remove():
 
 
 def configure(text):
-    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%;NVTX;FOLDER" for torch as well."""
-    words, spec, max_overhead, nvtx, folder = (text if ";" in text else text + ";off;0%;none;").split(";", 4)
+    """Makes exactly these parts run: "gc,loggers", or "gc,loggers;SPEC;3%;NVTX;LOG;FOLDER" for torch and the
+    job's log as well."""
+    parts = (text if ";" in text else text + ";off;0%;none;;").split(";", 5)
+    words, spec, max_overhead, nvtx, log, folder = parts
     wanted = set(words.split(",")) & set(PARTS)
     for word in sorted(running - wanted):
         running.discard(word)
@@ -93,6 +97,7 @@ def configure(text):
     for word in sorted(wanted - running):
         PARTS[word][0]()
         running.add(word)
+    configure_log(bytes.fromhex(log).decode("utf-8", "replace"))
     configure_oom(folder)
     configure_nvtx(nvtx)
     configure_torch(spec, max_overhead)

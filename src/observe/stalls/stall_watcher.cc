@@ -19,9 +19,10 @@ constexpr std::int64_t kHoldMs = 20;
 constexpr std::int64_t kCheckThreadsNs = 200'000'000;  // whether some have ended
 constexpr int kRechecks = 3;                           // looks after a thread came
 constexpr std::int64_t kGoesOnNs = 5'000'000'000;      // then it is written before it ends
-constexpr double kRowsPerSecond = 5;
-constexpr double kMostRowsAtOnce = 100;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
+// Of one look, beyond what is always due: a dozen stacks, or clocks of a hundred threads that sleep.
+constexpr int kMostEffort = 100;
+constexpr int kEffortOfStack = 8;
 // A thread that waits for the GIL looks for it every 5 ms.
 constexpr std::int64_t kGilWaitNs = 10'000'000;
 
@@ -42,8 +43,7 @@ StallWatcher::StallWatcher(pid_t pid, const StallOptions& options, cpython::Inte
       options_(options),
       interpreter_(std::move(interpreter)),
       trail_(options.trail_bytes),
-      pace_(Pace::Options{}),
-      rows_left_(kMostRowsAtOnce) {}
+      pace_(Pace::Options{}) {}
 
 Result<StallWatcher> StallWatcher::Attach(pid_t pid, const StallOptions& options) {
   ASSIGN_OR_RETURN(auto interpreter, cpython::Interpreter::Attach(pid));
@@ -57,6 +57,9 @@ Result<void> StallWatcher::Look() {
   Result<void> done;
   if (LookAtClocks()) done = ReadStacks();
   if (done.ok()) {
+    for (auto& [tid, watched] : threads_) {
+      if (watched.is_due) trail_.AddWait(tid, {.at_ns = now_ns_, .waited_ns = watched.waited_ns});
+    }
     for (auto& [tid, watched] : threads_) FollowLoop(tid, watched);
     FollowGil();
     Store();
@@ -80,26 +83,56 @@ void StallWatcher::LookCloser(std::int64_t until_ns) {
 // True when stacks are to be read: some thread may have run.
 bool StallWatcher::LookAtClocks() {
   bool any = threads_.empty() || rechecks_left_ > 0 || now_ns_ >= next_check_ns_;
-  for (auto entry = threads_.begin(); entry != threads_.end();) {
-    Watched& watched = entry->second;
-    watched.fresh.reset();
-    const auto look =
-        watched.clock ? watched.clock->LookNow() : Result<ThreadClock::Look>(ThreadClock::Look{});
-    if (!look.ok()) {  // it has ended; its id may belong to another thread soon
-      if (watched.busy_since_ns != 0) EndLoopStall(entry->first, watched, now_ns_, false);
-      trail_.End(entry->first);
-      entry = threads_.erase(entry);
-      any = check_all_ = true;
-      continue;
-    }
-    watched.on_cpu = look->on_cpu;
-    watched.times_run = look->times_run;
-    watched.waited_ns = look->waited_ns;
-    if (look->has_run) watched.has_run = true;
+  // Of the GIL's waiters it is known by their clocks.
+  const bool all = MayHaveGilWaiters();
+  std::vector<std::pair<std::int64_t, pid_t>> in_turn;  // longest ago first
+  std::vector<pid_t> ended;
+  const auto look_at = [&](pid_t tid, Watched& watched) {
+    if (!LookAtClock(watched)) ended.push_back(tid);
     any = any || watched.has_run || !watched.has_stack;
-    ++entry;
+  };
+  for (auto& [tid, watched] : threads_) {
+    watched.fresh.reset();
+    watched.is_due = all || IsAlwaysDue(tid, watched);
+    if (watched.is_due) {
+      look_at(tid, watched);
+    } else {
+      in_turn.emplace_back(watched.looked_ns, tid);
+    }
+  }
+  std::sort(in_turn.begin(), in_turn.end());
+  int effort = 0;
+  for (const auto& [looked_ns, tid] : in_turn) {
+    if (effort >= kMostEffort) break;
+    Watched& watched = threads_[tid];
+    watched.is_due = true;
+    look_at(tid, watched);
+    effort += watched.has_run ? kEffortOfStack : 1;
+  }
+  for (const pid_t tid : ended) {  // its id may belong to another thread soon
+    Watched& watched = threads_[tid];
+    if (watched.busy_since_ns != 0) EndLoopStall(tid, watched, now_ns_, false);
+    trail_.End(tid);
+    threads_.erase(tid);
+    any = check_all_ = true;
   }
   return any;
+}
+
+bool StallWatcher::IsAlwaysDue(pid_t tid, const Watched& watched) const {
+  return tid == pid_ || tid == holder_ || watched.loop || !watched.has_stack;
+}
+
+// False when it has ended.
+bool StallWatcher::LookAtClock(Watched& watched) {
+  watched.looked_ns = now_ns_;
+  const auto look = watched.clock ? watched.clock->LookNow() : Result<ThreadClock::Look>(ThreadClock::Look{});
+  if (!look.ok()) return false;
+  watched.on_cpu = look->on_cpu;
+  watched.times_run = look->times_run;
+  watched.waited_ns = look->waited_ns;
+  if (look->has_run) watched.has_run = true;
+  return true;
 }
 
 Result<void> StallWatcher::ReadStacks() {
@@ -144,7 +177,7 @@ bool StallWatcher::MaySkip(const cpython::Thread& thread) {
     if (clock.ok()) watched.clock = std::move(*clock);
   }
   if (!watched.has_stack) return false;
-  if (!watched.has_run) return true;
+  if (!watched.is_due || !watched.has_run) return true;
   // Another thread had the GIL, and nobody has taken it from that one since: this one ran no Python.
   const auto switches = interpreter_.gil_switches();
   return switches && switches == switches_read_ && holder_.value_or(thread.tid) != thread.tid;
@@ -166,7 +199,8 @@ void StallWatcher::ReadPatiently(const cpython::Thread& thread, const cpython::R
 
 void StallWatcher::Store() {
   for (const auto& [tid, watched] : threads_) {
-    if (!watched.has_stack || watched.is_torn) continue;  // the next look stands for this one, too
+    // The next look stands for this one, too.
+    if (!watched.has_stack || !watched.is_due || watched.is_torn) continue;
     const Trail::Look look{now_ns_, watched.on_cpu, watched.has_gil, watched.waited_ns};
     trail_.Add(pid_, tid, watched.name, look, watched.fresh ? &*watched.fresh : nullptr);
   }
@@ -246,9 +280,6 @@ void StallWatcher::FollowGil() {
     gil_.holder = holder;
     gil_.before_ns = last_look_ns_ == 0 ? now_ns_ : last_look_ns_;
     gil_.since_ns = now_ns_;
-    for (const auto& [tid, watched] : threads_) {
-      if (tid != holder) gil_.times_run[tid] = watched.times_run;
-    }
   }
   gil_.seen_ns = now_ns_;
   CountGilWaiters();
@@ -257,15 +288,27 @@ void StallWatcher::FollowGil() {
   gil_.was_reported = true;
 }
 
-// Those that woke again and again meanwhile, and did not run.
+// Whether it is time to find out: the GIL has been kept for a while, and not for so long that it would be
+// known.
+bool StallWatcher::MayHaveGilWaiters() const {
+  const std::int64_t age_ns = now_ns_ - gil_.since_ns;
+  return gil_.since_ns != 0 && age_ns >= 2 * kGilWaitNs && age_ns < 4 * options_.limit_ns;
+}
+
+// Those that sleep where the GIL is waited for; where that place is not known, those that woke again and
+// again meanwhile and did not run.
 void StallWatcher::CountGilWaiters() {
   const std::int64_t age_ns = now_ns_ - gil_.since_ns;
   if (age_ns < 2 * kGilWaitNs) return;
   std::size_t waiting = 0;
-  for (const auto& [tid, times] : gil_.times_run) {
-    const auto found = threads_.find(tid);
-    if (found == threads_.end() || found->second.on_cpu) continue;
-    waiting += found->second.times_run >= times + static_cast<std::uint64_t>(age_ns / (2 * kGilWaitNs)) + 1;
+  for (const auto& [tid, watched] : threads_) {
+    if (tid == gil_.holder || !watched.is_due || watched.on_cpu) continue;
+    const auto call = process::ReadBlockedCall(pid_, tid);
+    if (!call.ok() || call->number != SYS_futex) continue;
+    const auto waits = interpreter_.IsGilWait(call->arguments[0]);
+    const auto [times, is_new] = gil_.times_run.try_emplace(tid, watched.times_run);
+    const auto many = static_cast<std::uint64_t>(age_ns / (2 * kGilWaitNs));
+    waiting += waits.value_or(!is_new && watched.times_run - times->second >= many);
   }
   gil_.waiting = std::max(gil_.waiting, waiting);
 }
@@ -297,27 +340,23 @@ void StallWatcher::Explain(Stall& stall, std::int64_t usual_ns) const {
 }
 
 void StallWatcher::Report(Stall stall) {
-  // What a probe does with the GIL is no news of the program: probing.overhead has it.
-  const auto holder = threads_.find(stall.tid);
-  if (stall.kind == kGilStall && holder != threads_.end() && holder->second.name.starts_with("probing"))
-    return;
+  const bool is_about_gil = stall.kind == kGilStall;
   Explain(stall, 0);  // by earlier looks: what this one has seen comes after it
-  rows_left_ = std::min(kMostRowsAtOnce,
-                        rows_left_ + static_cast<double>(now_ns_ - rows_at_ns_) / 1e9 * kRowsPerSecond);
-  rows_at_ns_ = now_ns_;
-  if (rows_left_ < 1) {
-    ++left_out_;
+  // What a probe does with the GIL is no news of the program: probing.overhead has it. Its thread, named
+  // after it, may have ended meanwhile; then the outermost frame says so.
+  const std::string outermost = stall.stack.substr(0, stall.stack.find(';'));
+  if (is_about_gil &&
+      (stall.thread_name.starts_with("probing") || outermost.find("(<libprobing>") < outermost.size()))
     return;
-  }
-  rows_left_ -= 1;
-  stall.left_out = std::exchange(left_out_, 0);
+  if (!rows_.Take(now_ns_)) return;
+  stall.left_out = rows_.TakeLeftOut();
   found_.push_back(std::move(stall));
 }
 
 bool StallWatcher::IsClose() const {
   if (now_ns_ < close_until_ns_) return true;
   const std::int64_t early_ns = options_.limit_ns * 2 / 5;
-  if (gil_.since_ns != 0 && gil_.waiting > 0 && now_ns_ - gil_.since_ns >= early_ns / 2) return true;
+  if (MayHaveGilWaiters() || (gil_.since_ns != 0 && gil_.waiting > 0)) return true;
   return std::any_of(threads_.begin(), threads_.end(), [&](const auto& entry) {
     return entry.second.busy_since_ns != 0 && now_ns_ - entry.second.busy_since_ns >= early_ns;
   });

@@ -74,6 +74,17 @@ TEST(Trail, NamesWhatIsNotUsual) {
   EXPECT_EQ(stall.line.function, "a");
 }
 
+TEST(Trail, CountsAWaitForACpuThatIsOverWithTheStall) {
+  Trail trail = MakeTrail({"a", "a"});
+  Stall stall{.kind = "event_loop", .start_ns = 1020 * kMs, .duration_ns = 60 * kMs, .tid = 7};
+  trail.AddWait(7, {.at_ns = 1020 * kMs, .waited_ns = 5 * kMs});
+  trail.AddWait(7, {.at_ns = 1085 * kMs, .waited_ns = 55 * kMs});
+  trail.AddWait(7, {.at_ns = 1200 * kMs, .waited_ns = 500 * kMs});
+  trail.AddWait(8, {.at_ns = 1085 * kMs, .waited_ns = 55 * kMs});
+  trail.Explain(stall, 0);
+  EXPECT_EQ(stall.cpu_wait_ns, 50 * kMs);
+}
+
 TEST(Trail, KnowsThreadsThatHaveEnded) {
   Trail trail = MakeTrail({"a", "b", "b"});
   trail.End(7);
@@ -107,10 +118,16 @@ TEST(Pace, LooksTakeTheirShareAndNoMore) {
   EXPECT_NEAR(static_cast<double>(spent_ns) / static_cast<double>(now_ns), 0.02, 0.002);
 }
 
+TEST(Pace, UsualLooksLeaveTheReserveAlone) {
+  Pace pace({.share = 0.01});
+  EXPECT_EQ(pace.Next(0, 20 * kMs, kMs, /*closely=*/false), 120 * kMs);
+  EXPECT_EQ(pace.Next(20 * kMs, 120 * kMs, kMs, /*closely=*/true), 128 * kMs);
+}
+
 TEST(Pace, CheapLooksAreAsCloseAsWished) {
   Pace pace({});
   EXPECT_EQ(pace.Next(0, 20 * kMs, 10'000, false), 40 * kMs);
-  EXPECT_EQ(pace.Next(20 * kMs, 40 * kMs, 10'000, true), 44 * kMs);
+  EXPECT_EQ(pace.Next(20 * kMs, 40 * kMs, 10'000, true), 48 * kMs);
 }
 
 }  // namespace

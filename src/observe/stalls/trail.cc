@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kMillisecondNs = 1'000'000;
 constexpr std::int64_t kBeforeNs = 2'000'000'000;
 constexpr std::int64_t kMomentNs = 100 * kMillisecondNs;
+constexpr std::int64_t kBetweenLooksNs = 25 * kMillisecondNs;
 constexpr std::size_t kMaxParts = 40;
 constexpr std::size_t kMaxFramesInText = 100;
 constexpr std::size_t kMaxWaits = 1500;  // looks whose waits are remembered, per thread
@@ -50,10 +51,7 @@ void Trail::Add(pid_t pid, pid_t tid, const std::string& name, const Look& look,
     looked_ns_ = now_looked_ns_;
     now_looked_ns_ = look.at_ns;
   }
-  if (look.waited_ns != 0 && (thread.waited.empty() || thread.waited.back().second != look.waited_ns)) {
-    thread.waited.emplace_back(look.at_ns, look.waited_ns);
-    if (thread.waited.size() > kMaxWaits) thread.waited.pop_front();
-  }
+  AddWait(thread, look);
   const std::int64_t ticks = (now_ns - thread.seen_ns) / kMillisecondNs;
   if (ticks <= 0) return;
   const flame::Sample sample{thread.seen_ns, static_cast<std::uint32_t>(ticks), thread.id, 0, look.on_cpu,
@@ -64,6 +62,17 @@ void Trail::Add(pid_t pid, pid_t tid, const std::string& name, const Look& look,
   } else {
     profile_.RepeatSample(sample);
   }
+}
+
+void Trail::AddWait(Thread& thread, const Look& look) {
+  if (look.waited_ns == 0 || (!thread.waited.empty() && thread.waited.back().second == look.waited_ns))
+    return;
+  thread.waited.emplace_back(look.at_ns, look.waited_ns);
+  if (thread.waited.size() > kMaxWaits) thread.waited.pop_front();
+}
+
+void Trail::AddWait(pid_t tid, const Look& look) {
+  if (const auto found = threads_.find(tid); found != threads_.end()) AddWait(found->second, look);
 }
 
 void Trail::End(pid_t tid) {
@@ -119,7 +128,7 @@ std::int64_t Trail::WaitedBetween(const Thread& thread, std::int64_t from_ns, st
   std::int64_t first_ns = -1, last_ns = -1;
   for (const auto& [at_ns, waited_ns] : thread.waited) {
     if (at_ns <= from_ns || first_ns < 0) first_ns = waited_ns;
-    if (at_ns <= to_ns + kMillisecondNs) last_ns = waited_ns;
+    if (at_ns <= to_ns + kBetweenLooksNs) last_ns = waited_ns;
   }
   return first_ns < 0 || last_ns < first_ns ? 0 : std::min(last_ns - first_ns, to_ns - from_ns);
 }

@@ -29,6 +29,9 @@ class Trail {
   // `frames` innermost first; null when the thread has not moved since the look before.
   void Add(pid_t pid, pid_t tid, const std::string& name, const Look& look,
            const std::vector<flame::Frame>* frames);
+  // Before what ends in this look is explained: the kernel counts a wait for a CPU when it is over. `tid` may
+  // be unknown.
+  void AddWait(pid_t tid, const Look& look);
   void End(pid_t tid);
   bool Knows(pid_t tid) const { return Find(tid) != nullptr; }
 
@@ -51,6 +54,7 @@ class Trail {
     std::int64_t from_ns = 0, to_ns = 0;
   };
 
+  static void AddWait(Thread& thread, const Look& look);
   std::vector<Run> RunsOf(flame::ThreadId thread, std::int64_t from_ns, std::int64_t to_ns) const;
   std::vector<const flame::Frame*> FramesOf(flame::StackId stack) const;
   std::string TextOf(flame::StackId stack) const;
