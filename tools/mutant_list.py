@@ -565,8 +565,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "src/console/evaluator_work.cc",
-        "answer == nullptr && result_.interrupted",
-        "answer == nullptr",
+        "!answer && result_.interrupted",
+        "!answer",
         ("tests/integration/test_eval.py::test_a_failure_of_our_own_is_not_called_an_interrupt",),
         "a failure of our own is called KeyboardInterrupt",
     ),

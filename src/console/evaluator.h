@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "pyapi/embedded.h"
 #include "pyapi/python_api.h"
+#include "pyapi/ref.h"
 
 namespace probing::console {
 
@@ -114,8 +115,8 @@ class Evaluator {
   PyObject* EndlessException();
   void DropEndlessException();
   void NoteOwnFailure();
-  PyObject* CallInterruptibly(const char* module, const char* function, PyObject* first, PyObject* second,
-                              PyObject* third = nullptr);
+  pyapi::Ref CallInterruptibly(const char* module, const char* function, const pyapi::Ref& first,
+                               const pyapi::Ref& second, const pyapi::Ref& third);
   void ForgetHelpers();
   void CloseRecorder();
   void Wake() const;

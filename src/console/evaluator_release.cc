@@ -62,10 +62,7 @@ Evaluator::Left Evaluator::Release(std::int64_t timeout_ms) {
 // Ends sessions and takes back what they put into the job; our functions go with it.
 void Evaluator::ForgetHelpers() {
   pyapi::LeaveBehind(*api_, helpers_.Find(*api_, "capture", "left_streams"));
-  if (std::exchange(has_functions_, false)) {
-    PyObject* done = helpers_.Call(*api_, "session", "leave");
-    if (done != nullptr) api_->Py_DecRef(done);
-  }
+  if (std::exchange(has_functions_, false)) (void)helpers_.Call(*api_, "session", "leave");
   helpers_.Forget(*api_);
 }
 

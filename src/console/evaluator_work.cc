@@ -10,6 +10,7 @@
 #include "pyapi/functions.h"
 #include "pyapi/heap.h"
 #include "pyapi/left_behind.h"
+#include "pyapi/ref.h"
 #include "record/overhead.h"
 #include "torch/kineto.h"
 
@@ -17,6 +18,7 @@ namespace probing::console {
 
 using hooks::Hooks;
 using pyapi::PyMethodDef;
+using pyapi::Ref;
 using record::Part;
 
 namespace {
@@ -114,8 +116,7 @@ PyObject* Evaluator::EndAgain(PyObject* self, PyObject*) {
       evaluator->interruptible_thread_ == static_cast<unsigned long>(pthread_self())) {
     api.PyEval_SetTrace(&RaiseAtEveryLine, nullptr);
   }
-  api.Py_IncRef(api._Py_NoneStruct);
-  return api._Py_NoneStruct;
+  return pyapi::NewNone(api);
 }
 
 // With the GIL. The class, armed; null where there is none: without a GIL a function of ours would keep the
@@ -124,12 +125,11 @@ PyObject* Evaluator::EndlessException() {
   static PyMethodDef method{"end_again", reinterpret_cast<void*>(&EndAgain), pyapi::kMethVarargs, nullptr};
   if (endless_ != nullptr || !api_->HasGil()) return endless_;
   PyObject* arm = helpers_.Find(*api_, "interrupt", "arm_ended");
-  PyObject* again = arm == nullptr ? nullptr : pyapi::MakeFunction(*api_, &method, this);
-  PyObject* ended = again == nullptr ? nullptr : api_->PyObject_CallFunctionObjArgs(arm, again, nullptr);
-  if (again != nullptr) api_->Py_DecRef(again);
-  if (ended != nullptr) api_->Py_DecRef(ended);  // helpers_ has it
+  const Ref again = Ref::New(*api_, arm == nullptr ? nullptr : pyapi::MakeFunction(*api_, &method, this));
+  const Ref ended =
+      Ref::New(*api_, again ? api_->PyObject_CallFunctionObjArgs(arm, again.get(), nullptr) : nullptr);
   api_->PyErr_Clear();
-  endless_ = ended;
+  endless_ = ended.get();  // helpers_ has it
   return endless_;
 }
 
@@ -137,43 +137,39 @@ PyObject* Evaluator::EndlessException() {
 void Evaluator::DropEndlessException() {
   if (endless_ == nullptr) return;
   endless_ = nullptr;
-  PyObject* done = helpers_.Call(*api_, "interrupt", "disarm_ended");
-  if (done != nullptr) api_->Py_DecRef(done);
+  (void)helpers_.Call(*api_, "interrupt", "disarm_ended");
 }
 
 // With the GIL and an exception that came out of our own code; clears it.
 void Evaluator::NoteOwnFailure() {
   own_failure_.clear();
-  if (PyObject* kind = api_->PyErr_Occurred()) {
-    api_->Py_IncRef(kind);
+  if (const Ref kind = Ref::Borrowed(*api_, api_->PyErr_Occurred())) {
     api_->PyErr_Clear();
-    PyObject* name = api_->PyObject_GetAttrString(kind, "__name__");
-    const char* text = name == nullptr ? nullptr : api_->PyUnicode_AsUTF8AndSize(name, nullptr);
+    const Ref name = Ref::New(*api_, api_->PyObject_GetAttrString(kind.get(), "__name__"));
+    const char* text = name ? api_->PyUnicode_AsUTF8AndSize(name.get(), nullptr) : nullptr;
     own_failure_ = text == nullptr ? "an exception" : text;
-    if (name != nullptr) api_->Py_DecRef(name);
-    api_->Py_DecRef(kind);
   }
   api_->PyErr_Clear();
 }
 
-// With the GIL. A new reference, or null without an exception when it was interrupted, or failed
-// (own_failure_).
-PyObject* Evaluator::CallInterruptibly(const char* module, const char* function, PyObject* first,
-                                       PyObject* second, PyObject* third) {
+// With the GIL. Null without an exception when it was interrupted, or failed (own_failure_).
+Ref Evaluator::CallInterruptibly(const char* module, const char* function, const Ref& first,
+                                 const Ref& second, const Ref& third) {
   PyObject* callable = helpers_.Find(*api_, module, function);
   bool was_interrupted = false;
   {
     const std::lock_guard lock(interruptible_mutex_);
     if (stop_before_it_begins_) {
       result_.interrupted = true;
-      return nullptr;
+      return {};
     }
     interruptible_ = true;
     interruptible_thread_ = static_cast<unsigned long>(pthread_self());
   }
-  PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, third, nullptr);
+  Ref answer = Ref::New(
+      *api_, api_->PyObject_CallFunctionObjArgs(callable, first.get(), second.get(), third.get(), nullptr));
   if (endless_ != nullptr) api_->PyEval_SetTrace(nullptr, nullptr);
-  if (answer == nullptr) NoteOwnFailure();
+  if (!answer) NoteOwnFailure();
   {
     // From here on nobody may interrupt this thread any more; what is under way is taken back.
     const std::lock_guard lock(interruptible_mutex_);
@@ -185,48 +181,46 @@ PyObject* Evaluator::CallInterruptibly(const char* module, const char* function,
   }
   if (was_interrupted) {
     api_->PyErr_Clear();
-    PyObject* settled = helpers_.Call(*api_, "interrupt", "settle");  // raises, and that was it
-    if (settled != nullptr) api_->Py_DecRef(settled);
+    (void)helpers_.Call(*api_, "interrupt", "settle");  // raises, and that was it
   }
   return answer;  // null: mostly interrupted in the last moment, within our own code
 }
 
 // With the GIL. Python objects are only passed on, never looked into.
 void Evaluator::CallEvaluate() {
-  PyObject* source =
-      api_->PyBytes_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
-  PyObject* limit = api_->PyLong_FromLongLong(work_.max_output_bytes);
+  const auto bytes_of = [&](const std::string& text) {
+    const auto size = static_cast<std::ptrdiff_t>(text.size());
+    return Ref::New(*api_, api_->PyBytes_FromStringAndSize(text.data(), size));
+  };
+  const Ref source = bytes_of(work_.text);
+  const Ref limit = Ref::New(*api_, api_->PyLong_FromLongLong(work_.max_output_bytes));
   std::string chosen = work_.options;
   if (work_.out_fd >= 0) {
     if (!chosen.empty()) chosen += '\0';
     chosen += std::string("out_fd\0", 7) + std::to_string(work_.out_fd);
     chosen += std::string("\0err_fd\0", 8) + std::to_string(work_.err_fd);
   }
-  PyObject* options =
-      api_->PyBytes_FromStringAndSize(chosen.data(), static_cast<std::ptrdiff_t>(chosen.size()));
-  PyObject* answer = CallInterruptibly("evaluate", "evaluate", source, limit, options);
-  if (answer == nullptr && result_.interrupted) {
+  const Ref options = bytes_of(chosen);
+  const Ref answer = CallInterruptibly("evaluate", "evaluate", source, limit, options);
+  if (!answer && result_.interrupted) {
     result_.raised = true;
     result_.exception = "KeyboardInterrupt";
     result_.traceback = "KeyboardInterrupt\n";
-  } else if (answer == nullptr) {
+  } else if (!answer) {
     result_.raised = true;
     result_.exception = "ProbingError";
     result_.traceback = "Probing's own code failed in this process (" + own_failure_ +
                         "): the code was not run, or its result is lost\n";
   } else {
-    result_.exception = TakeBytes(*api_, answer, 0).value_or("");
+    result_.exception = TakeBytes(*api_, answer.get(), 0).value_or("");
     result_.raised = !result_.exception.empty();
-    result_.out = TakeBytes(*api_, answer, 1).value_or("");
-    result_.err = TakeBytes(*api_, answer, 2).value_or("");
-    result_.value = TakeBytes(*api_, answer, 3);
-    result_.traceback = TakeBytes(*api_, answer, 4);
-    result_.cut = !TakeBytes(*api_, answer, 5).value_or("").empty();
-    api_->Py_DecRef(answer);
+    result_.out = TakeBytes(*api_, answer.get(), 1).value_or("");
+    result_.err = TakeBytes(*api_, answer.get(), 2).value_or("");
+    result_.value = TakeBytes(*api_, answer.get(), 3);
+    result_.traceback = TakeBytes(*api_, answer.get(), 4);
+    result_.cut = !TakeBytes(*api_, answer.get(), 5).value_or("").empty();
   }
-  PyObject* restored = helpers_.Call(*api_, "capture", "restore");
-  if (restored != nullptr) api_->Py_DecRef(restored);
-  for (PyObject* object : {source, limit, options}) api_->Py_DecRef(object);
+  (void)helpers_.Call(*api_, "capture", "restore");
 }
 
 void Evaluator::MakeLiveTable() {
@@ -237,17 +231,16 @@ void Evaluator::MakeLiveTable() {
   }
   std::string names;
   for (const std::string& column : work_.columns) names += names.empty() ? column : "," + column;
-  PyObject* table =
-      api_->PyUnicode_FromStringAndSize(work_.text.data(), static_cast<std::ptrdiff_t>(work_.text.size()));
-  PyObject* columns =
-      api_->PyUnicode_FromStringAndSize(names.data(), static_cast<std::ptrdiff_t>(names.size()));
+  const auto text_of = [&](const std::string& text) {
+    const auto size = static_cast<std::ptrdiff_t>(text.size());
+    return Ref::New(*api_, api_->PyUnicode_FromStringAndSize(text.data(), size));
+  };
+  const Ref table = text_of(work_.text);
+  const Ref columns = text_of(names);
   Hooks::LendCensus(*api_, helpers_.Find(*api_, "lent", "lent"));
-  PyObject* timeout_ms = api_->PyLong_FromLongLong(work_.timeout_ms);
-  PyObject* answer = CallInterruptibly("live", "live_rows", table, columns, timeout_ms);
-  result_.rows = EncodeLiveRows(*api_, *shape, answer);
-  for (PyObject* object : {table, columns, timeout_ms, answer}) {
-    if (object != nullptr) api_->Py_DecRef(object);
-  }
+  const Ref timeout_ms = Ref::New(*api_, api_->PyLong_FromLongLong(work_.timeout_ms));
+  const Ref answer = CallInterruptibly("live", "live_rows", table, columns, timeout_ms);
+  result_.rows = EncodeLiveRows(*api_, *shape, answer.get());
 }
 
 }  // namespace probing::console

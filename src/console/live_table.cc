@@ -3,11 +3,15 @@
 #include <bit>
 
 #include "pyapi/cells.h"
+#include "pyapi/ref.h"
 #include "table/registry.h"
 #include "table/rows.h"
 #include "table/stored.h"
 
 namespace probing::console {
+
+using pyapi::Ref;
+
 namespace {
 
 table::Value ToValue(const ring::Cell& cell) {
@@ -34,15 +38,14 @@ std::vector<table::Value> RowOf(const PythonApi& api, const std::vector<ring::Co
                                 PyObject* row) {
   std::vector<table::Value> values;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    pyapi::Borrowed borrowed(api);
+    pyapi::KeptObjects kept(api);
     ring::Cell cell = ring::Cell::Null();
-    PyObject* item = api.PySequence_GetItem(row, static_cast<std::ptrdiff_t>(i));
-    if (item == nullptr || !pyapi::ToCell(api, item, columns[i], &cell, &borrowed)) {
+    const Ref item = Ref::New(api, api.PySequence_GetItem(row, static_cast<std::ptrdiff_t>(i)));
+    if (!item || !pyapi::ToCell(api, item.get(), columns[i], &cell, &kept)) {
       api.PyErr_Clear();
       cell = ring::Cell::Null();
     }
     values.push_back(ToValue(cell));
-    if (item != nullptr) api.Py_DecRef(item);
   }
   return values;
 }
@@ -89,10 +92,9 @@ Result<std::string> EncodeLiveRows(const PythonApi& api, const std::vector<ring:
   }
   const std::ptrdiff_t count = rows == nullptr ? 0 : api.PySequence_Size(rows);
   for (std::ptrdiff_t i = 0; i < count; ++i) {
-    PyObject* row = api.PySequence_GetItem(rows, i);
-    if (row == nullptr) break;
-    made.Add(RowOf(api, columns, row));
-    api.Py_DecRef(row);
+    const Ref row = Ref::New(api, api.PySequence_GetItem(rows, i));
+    if (!row) break;
+    made.Add(RowOf(api, columns, row.get()));
   }
   api.PyErr_Clear();
   return made.Encode();

@@ -9,13 +9,14 @@
 #include "base/clock.h"
 #include "console/numbers.h"
 #include "pyapi/functions.h"
-#include "pyapi/reference.h"
+#include "pyapi/ref.h"
 
 namespace probing::console {
 
 using pyapi::kMethVarargs;
+using pyapi::NewRef;
 using pyapi::PyMethodDef;
-using pyapi::Reference;
+using pyapi::Ref;
 
 namespace {
 
@@ -37,14 +38,14 @@ class NoCollection {
     if (python->VersionNumber() >= 312) return;
     PyObject* gc = python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "gc");
     if (gc == nullptr) return;
-    const Reference is_on(*python, Call(gc, "isenabled"));
+    const Ref is_on = Ref::New(*python, Call(gc, "isenabled"));
     if (is_on.get() != python->_Py_TrueStruct) return;
-    const Reference done(*python, Call(gc, "disable"));
+    const Ref done = Ref::New(*python, Call(gc, "disable"));
     gc_ = done ? gc : nullptr;
   }
   ~NoCollection() {
     if (gc_ == nullptr) return;
-    const Reference done(*python, Call(gc_, "enable"));
+    const Ref done = Ref::New(*python, Call(gc_, "enable"));
     if (!done) python->PyErr_Clear();
   }
   NoCollection(const NoCollection&) = delete;
@@ -52,7 +53,7 @@ class NoCollection {
 
  private:
   static PyObject* Call(PyObject* module, const char* name) {
-    const Reference function(*python, python->PyObject_GetAttrString(module, name));
+    const Ref function = Ref::New(*python, python->PyObject_GetAttrString(module, name));
     return function ? python->PyObject_CallObject(function.get(), nullptr) : nullptr;
   }
   PyObject* gc_ = nullptr;  // borrowed: modules stay
@@ -63,29 +64,23 @@ class Names {
  public:
   template <std::size_t kCount>
   explicit Names(const std::array<const char*, kCount>& texts) {
-    for (const char* text : texts) names_.push_back(python->PyUnicode_InternFromString(text));
+    for (const char* text : texts)
+      names_.push_back(Ref::New(*python, python->PyUnicode_InternFromString(text)));
   }
-  ~Names() {
-    for (PyObject* name : names_) {
-      if (name != nullptr) python->Py_DecRef(name);
-    }
-  }
-  Names(const Names&) = delete;
-  Names& operator=(const Names&) = delete;
 
   bool HasOneOf(PyObject* tuple) const {
     const std::ptrdiff_t count = python->PyTuple_Size(tuple);
     for (std::ptrdiff_t i = 0; i < count; ++i) {
       PyObject* name = python->PyTuple_GetItem(tuple, i);
-      for (PyObject* known : names_) {
-        if (name == known && name != nullptr) return true;
+      for (const Ref& known : names_) {
+        if (name == known.get() && name != nullptr) return true;
       }
     }
     return false;
   }
 
  private:
-  std::vector<PyObject*> names_;
+  std::vector<Ref> names_;
 };
 
 // Functions that mention these are the ones that begin a backward pass: torch's own _engine_run_backward, in
@@ -101,9 +96,9 @@ constexpr std::array kReplaceGradients{"grad", "_grad"};
 class Frames {
  public:
   Frames()
-      : back_(*python, python->PyUnicode_InternFromString("f_back")),
-        code_(*python, python->PyUnicode_InternFromString("f_code")),
-        names_(*python, python->PyUnicode_InternFromString("co_names")),
+      : back_(Ref::New(*python, python->PyUnicode_InternFromString("f_back"))),
+        code_(Ref::New(*python, python->PyUnicode_InternFromString("f_code"))),
+        names_(Ref::New(*python, python->PyUnicode_InternFromString("co_names"))),
         begin_backward_(kBeginBackward),
         change_tensors_(kChangeTensors),
         replace_gradients_(kReplaceGradients) {}
@@ -122,8 +117,8 @@ class Frames {
  private:
   template <typename IsGood>
   bool All(const IsGood& is_good) {
-    const Reference frames(*python, Current());
-    const Reference pairs(*python, frames ? ItemsOf(frames.get()) : nullptr);
+    const Ref frames = Ref::New(*python, Current());
+    const Ref pairs = Ref::New(*python, frames ? ItemsOf(frames.get()) : nullptr);
     if (!pairs) {
       python->PyErr_Clear();
       return false;
@@ -140,71 +135,65 @@ class Frames {
 
   static PyObject* Current() {
     PyObject* sys = python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "sys");
-    const Reference get(*python,
-                        sys == nullptr ? nullptr : python->PyObject_GetAttrString(sys, "_current_frames"));
+    const Ref get =
+        Ref::New(*python, sys == nullptr ? nullptr : python->PyObject_GetAttrString(sys, "_current_frames"));
     return get ? python->PyObject_CallObject(get.get(), nullptr) : nullptr;
   }
   static PyObject* ItemsOf(PyObject* dict) {
-    const Reference items(*python, python->PyObject_GetAttrString(dict, "items"));
-    const Reference view(*python, items ? python->PyObject_CallObject(items.get(), nullptr) : nullptr);
+    const Ref items = Ref::New(*python, python->PyObject_GetAttrString(dict, "items"));
+    const Ref view = Ref::New(*python, items ? python->PyObject_CallObject(items.get(), nullptr) : nullptr);
     return view ? python->PySequence_Tuple(view.get()) : nullptr;
   }
 
   // `innermost` is borrowed.
   bool IsFit(PyObject* innermost, bool gradients) {
-    python->Py_IncRef(innermost);
-    PyObject* frame = innermost;
+    Ref frame = Ref::Borrowed(*python, innermost);
     bool fit = true;
-    for (int depth = 0; fit && frame != python->_Py_NoneStruct; ++depth) {
-      const Reference held(*python, frame);
-      const Reference code(*python, python->PyObject_GetAttr(frame, code_.get()));
-      const Reference names(*python, code ? python->PyObject_GetAttr(code.get(), names_.get()) : nullptr);
+    for (int depth = 0; fit && frame.get() != python->_Py_NoneStruct; ++depth) {
+      const Ref code = Ref::New(*python, python->PyObject_GetAttr(frame.get(), code_.get()));
+      const Ref names =
+          Ref::New(*python, code ? python->PyObject_GetAttr(code.get(), names_.get()) : nullptr);
       fit = names && depth < kMostFrames;
       fit = fit && !(gradients && begin_backward_.HasOneOf(names.get()));
       fit = fit && !(depth == 0 && change_tensors_.HasOneOf(names.get()));
       fit = fit && !(depth == 0 && gradients && replace_gradients_.HasOneOf(names.get()));
-      frame = fit && gradients ? python->PyObject_GetAttr(frame, back_.get()) : nullptr;
-      if (frame == nullptr) {
+      frame =
+          Ref::New(*python, fit && gradients ? python->PyObject_GetAttr(frame.get(), back_.get()) : nullptr);
+      if (!frame) {
         python->PyErr_Clear();
         return fit && !gradients;
       }
     }
-    if (fit) python->Py_DecRef(frame);  // None
     return fit;
   }
 
   // `innermost` is borrowed.
   bool IsOutside(PyObject* innermost, PyObject* name) {
-    python->Py_IncRef(innermost);
-    PyObject* frame = innermost;
-    for (int depth = 0; frame != nullptr && frame != python->_Py_NoneStruct; ++depth) {
-      const Reference held(*python, frame);
-      const Reference code(*python, python->PyObject_GetAttr(frame, code_.get()));
-      const Reference names(*python, code ? python->PyObject_GetAttr(code.get(), names_.get()) : nullptr);
+    Ref frame = Ref::Borrowed(*python, innermost);
+    for (int depth = 0; frame && frame.get() != python->_Py_NoneStruct; ++depth) {
+      const Ref code = Ref::New(*python, python->PyObject_GetAttr(frame.get(), code_.get()));
+      const Ref names =
+          Ref::New(*python, code ? python->PyObject_GetAttr(code.get(), names_.get()) : nullptr);
       const std::ptrdiff_t count = names ? python->PyTuple_Size(names.get()) : -1;
       bool mentions = count < 0 || depth >= kMostFrames;
       for (std::ptrdiff_t i = 0; i < count; ++i) {
         mentions = mentions || python->PyTuple_GetItem(names.get(), i) == name;
       }
-      frame = mentions ? nullptr : python->PyObject_GetAttr(frame, back_.get());
+      frame = Ref::New(*python, mentions ? nullptr : python->PyObject_GetAttr(frame.get(), back_.get()));
     }
-    if (frame != nullptr) python->Py_DecRef(frame);  // None
     python->PyErr_Clear();
-    return frame != nullptr;
+    return static_cast<bool>(frame);
   }
 
-  const Reference back_;
-  const Reference code_;
-  const Reference names_;
+  const Ref back_;
+  const Ref code_;
+  const Ref names_;
   const Names begin_backward_;
   const Names change_tensors_;
   const Names replace_gradients_;
 };
 
-PyObject* Owned(PyObject* object) {
-  python->Py_IncRef(object);
-  return object;
-}
+PyObject* Owned(PyObject* object) { return NewRef(*python, object); }
 
 PyObject* WhenStill(PyObject*, PyObject* arguments) {
   const std::ptrdiff_t count = python->PyTuple_Size(arguments);
@@ -229,7 +218,7 @@ PyObject* WhenOutside(PyObject*, PyObject* arguments) {
   const char* text = python->PyUnicode_AsUTF8AndSize(python->PyTuple_GetItem(arguments, 1), nullptr);
   if (text == nullptr) return nullptr;
   const NoCollection off;
-  const Reference name(*python, python->PyUnicode_InternFromString(text));
+  const Ref name = Ref::New(*python, python->PyUnicode_InternFromString(text));
   if (!name) return nullptr;
   if (!Frames().AreOutside(name.get())) return Owned(python->PyTuple_GetItem(arguments, 0));
   PyObject* second = count == 5 ? python->PyTuple_GetItem(arguments, 4) : nullptr;
@@ -241,7 +230,7 @@ PyObject* WhenOutside(PyObject*, PyObject* arguments) {
 
 // Calls a method of a tensor that takes nothing, or nothing but what it has a default for.
 PyObject* Ask(PyObject* object, const char* method) {
-  const Reference function(*python, python->PyObject_GetAttrString(object, method));
+  const Ref function = Ref::New(*python, python->PyObject_GetAttrString(object, method));
   return function ? python->PyObject_CallObject(function.get(), nullptr) : nullptr;
 }
 
@@ -256,12 +245,12 @@ std::optional<std::int64_t> NumberOf(PyObject* object) {
 }
 
 std::optional<std::int64_t> AskNumber(PyObject* object, const char* method) {
-  const Reference answer(*python, Ask(object, method));
+  const Ref answer = Ref::New(*python, Ask(object, method));
   return NumberOf(answer.get());
 }
 
 std::optional<NumberType> TypeAmong(PyObject* tensor, PyObject* dtypes) {
-  const Reference dtype(*python, python->PyObject_GetAttrString(tensor, "dtype"));
+  const Ref dtype = Ref::New(*python, python->PyObject_GetAttrString(tensor, "dtype"));
   for (std::ptrdiff_t i = 0; dtype && i < python->PyTuple_Size(dtypes); ++i) {
     if (python->PyTuple_GetItem(dtypes, i) == dtype.get()) return static_cast<NumberType>(i);
   }
@@ -270,8 +259,8 @@ std::optional<NumberType> TypeAmong(PyObject* tensor, PyObject* dtypes) {
 }
 
 std::optional<std::vector<Dimension>> DimensionsOf(PyObject* tensor) {
-  const Reference shape(*python, python->PyObject_GetAttrString(tensor, "shape"));
-  const Reference strides(*python, Ask(tensor, "stride"));
+  const Ref shape = Ref::New(*python, python->PyObject_GetAttrString(tensor, "shape"));
+  const Ref strides = Ref::New(*python, Ask(tensor, "stride"));
   if (!shape || !strides || python->PyTuple_Size(shape.get()) != python->PyTuple_Size(strides.get()))
     return std::nullopt;
   std::vector<Dimension> dimensions;
@@ -289,13 +278,13 @@ std::optional<std::vector<Dimension>> DimensionsOf(PyObject* tensor) {
 // The numbers of a tensor, when all of them are in memory that is there: a storage may have been made
 // smaller under its tensors.
 std::optional<Elements> ElementsOf(PyObject* tensor, PyObject* dtypes) {
-  const Reference is_cpu(*python, python->PyObject_GetAttrString(tensor, "is_cpu"));
+  const Ref is_cpu = Ref::New(*python, python->PyObject_GetAttrString(tensor, "is_cpu"));
   const std::optional<NumberType> type = TypeAmong(tensor, dtypes);
   if (is_cpu.get() != python->_Py_TrueStruct || !type) return std::nullopt;
   const std::optional<std::vector<Dimension>> dimensions = DimensionsOf(tensor);
   const auto address = AskNumber(tensor, "data_ptr");
   const auto offset = AskNumber(tensor, "storage_offset");
-  const Reference storage(*python, Ask(tensor, "untyped_storage"));
+  const Ref storage = Ref::New(*python, Ask(tensor, "untyped_storage"));
   const auto bytes = storage ? AskNumber(storage.get(), "nbytes") : std::nullopt;
   if (!dimensions || !address || !offset || !bytes) return std::nullopt;
   std::int64_t last = *offset;  // an element
@@ -310,10 +299,10 @@ std::optional<Elements> ElementsOf(PyObject* tensor, PyObject* dtypes) {
 }
 
 PyObject* TupleOf(std::initializer_list<PyObject*> owned) {
-  const Reference list(*python, python->PyObject_CallFunctionObjArgs(python->PyList_Type, nullptr));
+  const Ref list = Ref::New(*python, python->PyObject_CallFunctionObjArgs(python->PyList_Type, nullptr));
   bool good = static_cast<bool>(list);
   for (PyObject* object : owned) {
-    const Reference item(*python, object);
+    const Ref item = Ref::New(*python, object);
     good = good && item && python->PyList_Append(list.get(), item.get()) == 0;
   }
   return good ? python->PySequence_Tuple(list.get()) : nullptr;
@@ -329,7 +318,7 @@ PyObject* NumbersOf(PyObject*, PyObject* arguments) {
   const NoCollection off;
   if (!Frames().AreFit(gradient)) return Owned(python->PyTuple_GetItem(arguments, 0));
   PyObject* given = python->PyTuple_GetItem(arguments, 1);
-  const Reference tensor(
+  const Ref tensor = Ref::New(
       *python, gradient ? python->PyObject_CallFunctionObjArgs(getter, given, nullptr) : Owned(given));
   if (!tensor) return nullptr;
   if (tensor.get() == python->_Py_NoneStruct) return Owned(tensor.get());

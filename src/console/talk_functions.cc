@@ -8,12 +8,15 @@
 #include "console/output.h"
 #include "hooks/native.h"
 #include "pyapi/functions.h"
+#include "pyapi/ref.h"
 
 namespace probing::console {
 
 using pyapi::kMethNoargs;
 using pyapi::kMethVarargs;
+using pyapi::NewRef;
 using pyapi::PyMethodDef;
+using pyapi::Ref;
 
 namespace {
 
@@ -23,12 +26,8 @@ constexpr int kLastWithTracingByThread = 311;
 const PythonApi* python = nullptr;
 char no_data;  // a capsule wants some address
 
-PyObject* NewReference(PyObject* object) {
-  python->Py_IncRef(object);
-  return object;
-}
-PyObject* None() { return NewReference(python->_Py_NoneStruct); }
-PyObject* Bool(bool value) { return NewReference(value ? python->_Py_TrueStruct : python->_Py_FalseStruct); }
+PyObject* None() { return pyapi::NewNone(*python); }
+PyObject* Bool(bool value) { return pyapi::NewBool(*python, value); }
 
 // Refreshing the dict, changing it and writing it back is one step for the job: nothing in between lets
 // the GIL go, so no newer value of another variable is overwritten.
@@ -37,12 +36,12 @@ PyObject* StoreLocal(PyObject*, PyObject* arguments) {
   PyObject* frame = python->PyTuple_GetItem(arguments, 0);
   const bool writes_through = python->VersionNumber() >= kFirstWithLiveLocals;
   if (!writes_through && python->PyFrame_LocalsToFast == nullptr) return Bool(false);
-  PyObject* locals = python->PyObject_GetAttrString(frame, "f_locals");
-  if (locals == nullptr) return nullptr;
-  const int failed = python->PyObject_SetItem(locals, python->PyTuple_GetItem(arguments, 1),
-                                              python->PyTuple_GetItem(arguments, 2));
-  python->Py_DecRef(locals);
-  if (failed != 0) return nullptr;
+  {
+    const Ref locals = Ref::New(*python, python->PyObject_GetAttrString(frame, "f_locals"));
+    if (!locals || python->PyObject_SetItem(locals.get(), python->PyTuple_GetItem(arguments, 1),
+                                            python->PyTuple_GetItem(arguments, 2)) != 0)
+      return nullptr;
+  }
   if (!writes_through) python->PyFrame_LocalsToFast(frame, 0);
   return Bool(true);
 }
@@ -60,22 +59,21 @@ PyObject* TraceThread(PyObject*, PyObject* arguments) {
                         python->PyThreadState_Next != nullptr && python->PyEval_GetFrame != nullptr;
   if (!possible || python->PyTuple_Size(arguments) != 2) return Bool(false);
   PyObject* frame = python->PyTuple_GetItem(arguments, 0);
-  PyObject* settrace = FindSetTrace();
-  if (settrace == nullptr) return nullptr;
+  const Ref settrace = Ref::New(*python, FindSetTrace());
+  if (!settrace) return nullptr;
   bool done = false;
   pyapi::PyThreadState* state = python->PyInterpreterState_ThreadHead(python->PyInterpreterState_Main());
   for (; state != nullptr && !done; state = python->PyThreadState_Next(state)) {
     pyapi::PyThreadState* own = python->PyThreadState_Swap(state);
     if (python->PyEval_GetFrame() == frame) {
-      PyObject* set =
-          python->PyObject_CallFunctionObjArgs(settrace, python->PyTuple_GetItem(arguments, 1), nullptr);
-      done = set != nullptr;
-      if (set != nullptr) python->Py_DecRef(set);
+      PyObject* function = python->PyTuple_GetItem(arguments, 1);
+      const Ref set =
+          Ref::New(*python, python->PyObject_CallFunctionObjArgs(settrace.get(), function, nullptr));
+      done = static_cast<bool>(set);
       python->PyErr_Clear();
     }
     python->PyThreadState_Swap(own);
   }
-  python->Py_DecRef(settrace);
   return Bool(done);
 }
 
@@ -100,16 +98,11 @@ void CallWhenDue(Slot& slot) {
     if (now_ns < slot.next_ns) return;
     slot.next_ns = now_ns + slot.period_ns;
   }
-  PyObject* function = NewReference(when_due);  // the point may be removed meanwhile
-  PyObject* number = python->PyLong_FromLongLong(&slot - slots.data());
-  PyObject* answer = python->PyObject_CallFunctionObjArgs(function, number, nullptr);
-  python->Py_DecRef(number);
-  python->Py_DecRef(function);
-  if (answer == nullptr) {
-    python->PyErr_Clear();  // nothing of ours reaches the job
-  } else {
-    python->Py_DecRef(answer);
-  }
+  const Ref function = Ref::Borrowed(*python, when_due);  // the point may be removed meanwhile
+  const Ref number = Ref::New(*python, python->PyLong_FromLongLong(&slot - slots.data()));
+  const Ref answer =
+      Ref::New(*python, python->PyObject_CallFunctionObjArgs(function.get(), number.get(), nullptr));
+  if (!answer) python->PyErr_Clear();  // nothing of ours reaches the job
 }
 
 // From Python 3.12 on: called for every execution of a watched line. Lines of a watched function that
@@ -125,15 +118,15 @@ PyObject* LineGate(PyObject*, PyObject* const* values, std::ptrdiff_t count) {
     wanted = true;
     CallWhenDue(slot);
   }
-  return wanted || disable_line == nullptr ? None() : NewReference(disable_line);
+  return wanted || disable_line == nullptr ? None() : NewRef(*python, disable_line);
 }
 PyMethodDef line_gate{"line_gate", reinterpret_cast<void*>(&LineGate), pyapi::kMethFastcall,
                       "of Probing: log points"};
 
 PyObject* MakeLineGate(PyObject*, PyObject* arguments) {
   if (python->PyTuple_Size(arguments) != 1) return None();
-  if (disable_line != nullptr) python->Py_DecRef(disable_line);
-  disable_line = NewReference(python->PyTuple_GetItem(arguments, 0));
+  const Ref old =
+      Ref::New(*python, std::exchange(disable_line, NewRef(*python, python->PyTuple_GetItem(arguments, 0))));
   return pyapi::MakeFunction(*python, &line_gate, &no_data);
 }
 
@@ -157,10 +150,9 @@ PyObject* MakeHitGate(PyObject*, PyObject* arguments) {
 
 PyObject* SetWhenDue(PyObject*, PyObject* arguments) {
   if (python->PyTuple_Size(arguments) != 1) return None();
-  PyObject* old = std::exchange(when_due, nullptr);
+  const Ref old = Ref::New(*python, std::exchange(when_due, nullptr));
   PyObject* function = python->PyTuple_GetItem(arguments, 0);
-  if (function != python->_Py_NoneStruct) when_due = NewReference(function);
-  if (old != nullptr) python->Py_DecRef(old);
+  if (function != python->_Py_NoneStruct) when_due = NewRef(*python, function);
   return None();
 }
 

@@ -16,7 +16,9 @@
 #include "pyapi/gil.h"
 #include "pyapi/heap.h"
 #include "pyapi/left_behind.h"
+#include "pyapi/ref.h"
 #include "record/overhead.h"
+#include "record/recorder.h"
 #include "table/written_rows.h"
 #include "torch/flight_recorder.h"
 #include "torch/job_place.h"
@@ -25,7 +27,10 @@
 namespace probing::hooks {
 
 using pyapi::EmbeddedModules;
+using pyapi::NewNone;
+using pyapi::NewRef;
 using pyapi::PyMethodDef;
+using pyapi::Ref;
 
 namespace {
 
@@ -73,11 +78,8 @@ struct Outcome {
   bool value = false;
 };
 Outcome CallHook(const PythonApi& api, const char* function, PyObject* argument) {
-  PyObject* result = embedded.Call(api, "hooks", function, argument);
-  if (result == nullptr) return {};
-  const Outcome outcome{true, result == api._Py_TrueStruct};
-  api.Py_DecRef(result);
-  return outcome;
+  const Ref result = embedded.Call(api, "hooks", function, argument);
+  return {static_cast<bool>(result), result.get() == api._Py_TrueStruct};
 }
 
 // ── the collector ──
@@ -119,8 +121,7 @@ PyObject* OnGc(PyObject*, PyObject* arguments) {
     if (Hooks::ModulesChanged(api)) Hooks::LookAtModules(api);
   }
   api.PyErr_Clear();
-  api.Py_IncRef(api._Py_NoneStruct);
-  return api._Py_NoneStruct;
+  return NewNone(api);
 }
 
 PyMethodDef gc_event{"gc_event", reinterpret_cast<void*>(&OnGc), pyapi::kMethVarargs,
@@ -136,8 +137,7 @@ PyObject* OwnCollective(PyObject*, PyObject* arguments) {
   int overflow = 0;
   if (text != nullptr) torch::NoteOwnCollective(text, api.PyLong_AsLongLongAndOverflow(seq, &overflow));
   api.PyErr_Clear();
-  api.Py_IncRef(api._Py_NoneStruct);
-  return api._Py_NoneStruct;
+  return NewNone(api);
 }
 PyMethodDef own_collective{"own_collective", reinterpret_cast<void*>(&OwnCollective), pyapi::kMethVarargs,
                            nullptr};
@@ -172,9 +172,7 @@ bool LoadOne(const PythonApi& api) {
   }
   complete = embedded.AddLoader(api);
   if (!complete) api.PyErr_Clear();
-  PyObject* dict = api.PyImport_GetModuleDict();
-  api.Py_IncRef(dict);
-  if (PyObject* before = modules.exchange(dict)) api.Py_DecRef(before);
+  const Ref before = Ref::New(api, modules.exchange(NewRef(api, api.PyImport_GetModuleDict())));
   return false;
 }
 
@@ -202,9 +200,9 @@ bool Hooks::Configure(const PythonApi& api, const std::string& words) {
   if (!complete && words == "none") return true;
   if (!Prepare(api)) return false;
   modules_seen.store(EntriesOf(api, modules.load()));
-  PyObject* text = api.PyUnicode_FromStringAndSize(words.data(), static_cast<std::ptrdiff_t>(words.size()));
-  const Outcome outcome = CallHook(api, "configure", text);
-  if (text != nullptr) api.Py_DecRef(text);
+  const Ref text =
+      Ref::New(api, api.PyUnicode_FromStringAndSize(words.data(), static_cast<std::ptrdiff_t>(words.size())));
+  const Outcome outcome = CallHook(api, "configure", text.get());
   look_again.store(outcome.value);
   if (outcome.called) running.store(HashOf(words));
   return outcome.called;
@@ -218,7 +216,7 @@ bool Hooks::Remove(const PythonApi& api) {
   torch::StopTorch(api);  // whatever became of the Python half
   running.store(0);
   complete = false;
-  if (PyObject* dict = modules.exchange(nullptr)) api.Py_DecRef(dict);
+  const Ref dict = Ref::New(api, modules.exchange(nullptr));
   embedded.Forget(api);
   return true;
 }

@@ -7,10 +7,14 @@
 #include <cstdio>
 #include <optional>
 
+#include "pyapi/ref.h"
 #include "record/recorder.h"
 #include "table/written_rows.h"
 
 namespace probing::hooks {
+
+using pyapi::Ref;
+
 namespace {
 
 struct Statm {
@@ -47,8 +51,8 @@ std::optional<std::int64_t> IntegerAt(const PythonApi& api, PyObject* tuple, std
 
 void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
   const Result<record::TableHandle*> memory = record::Recorder::FindTable(table::PythonMemoryRow::kTable, {});
-  PyObject* tuple = memory.ok() ? api.PyObject_CallFunctionObjArgs(counts, nullptr) : nullptr;
-  if (tuple != nullptr && tuple != api._Py_NoneStruct) {
+  const Ref tuple = Ref::New(api, memory.ok() ? api.PyObject_CallFunctionObjArgs(counts, nullptr) : nullptr);
+  if (tuple && tuple.get() != api._Py_NoneStruct) {
     Statm statm;
     record::Recorder::WithoutForks(&ReadStatm, &statm);
     table::PythonMemoryRow row;
@@ -62,11 +66,10 @@ void WriteMemoryRow(const PythonApi& api, PyObject* counts) {
     for (table::Int64Cell* cell :
          {&row.blocks, &row.gc_gen0, &row.gc_gen1, &row.gc_gen2, &row.gc_objects, &row.tensor_count,
           &row.tensor_bytes, &row.gpu_allocated, &row.gpu_reserved}) {
-      *cell = IntegerAt(api, tuple, index++);
+      *cell = IntegerAt(api, tuple.get(), index++);
     }
     (*memory)->Write(row);
   }
-  if (tuple != nullptr) api.Py_DecRef(tuple);
   api.PyErr_Clear();
 }
 

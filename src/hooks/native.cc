@@ -9,13 +9,16 @@
 #include <utility>
 
 #include "hooks/hooks.h"
+#include "pyapi/cells.h"
 #include "pyapi/functions.h"
+#include "pyapi/ref.h"
 #include "record/recorder.h"
 #include "torch/native.h"
 
 namespace probing::hooks {
 
 using pyapi::PyMethodDef;
+using pyapi::Ref;
 
 namespace {
 
@@ -38,11 +41,7 @@ PyObject* Raise(PyObject* kind, const std::string& message) {
   return nullptr;
 }
 
-PyObject* BoolObject(bool value) {
-  PyObject* object = value ? python->_Py_TrueStruct : python->_Py_FalseStruct;
-  python->Py_IncRef(object);
-  return object;
-}
+PyObject* BoolObject(bool value) { return pyapi::NewBool(*python, value); }
 
 std::optional<ring::ColumnType> TypeByName(const std::string& name) {
   using Pair = std::pair<const char*, ring::ColumnType>;
@@ -57,19 +56,17 @@ std::optional<ring::ColumnType> TypeByName(const std::string& name) {
   return std::nullopt;
 }
 
-// One (name, type) of the list. The item is a new reference, which goes.
-std::optional<ring::Column> TakeColumn(PyObject* item) {
+// One (name, type) of the list.
+std::optional<ring::Column> ColumnAt(PyObject* list, std::ptrdiff_t index) {
   std::optional<ring::Column> column;
-  if (item != nullptr && python->PySequence_Size(item) == 2) {
-    PyObject* name_object = python->PySequence_GetItem(item, 0);
-    PyObject* type_object = python->PySequence_GetItem(item, 1);
-    const auto name = TextOf(name_object);
-    const auto type = TypeByName(TextOf(type_object).value_or(""));
+  const Ref item = Ref::New(*python, python->PySequence_GetItem(list, index));
+  if (item && python->PySequence_Size(item.get()) == 2) {
+    const Ref name_object = Ref::New(*python, python->PySequence_GetItem(item.get(), 0));
+    const Ref type_object = Ref::New(*python, python->PySequence_GetItem(item.get(), 1));
+    const auto name = TextOf(name_object.get());
+    const auto type = TypeByName(TextOf(type_object.get()).value_or(""));
     if (name && type) column = ring::Column{*name, *type};
-    if (name_object != nullptr) python->Py_DecRef(name_object);
-    if (type_object != nullptr) python->Py_DecRef(type_object);
   }
-  if (item != nullptr) python->Py_DecRef(item);
   python->PyErr_Clear();
   return column;
 }
@@ -83,7 +80,7 @@ PyObject* Table(PyObject*, PyObject* arguments) {
     PyObject* list = python->PyTuple_GetItem(arguments, 1);
     const std::ptrdiff_t size = python->PySequence_Size(list);
     for (std::ptrdiff_t i = 0; i < size; ++i) {
-      auto column = TakeColumn(python->PySequence_GetItem(list, i));
+      auto column = ColumnAt(list, i);
       if (!column) return Raise(*python->PyExc_TypeError, "a column is a pair of a name and a known type");
       columns.push_back(std::move(*column));
     }
@@ -123,11 +120,11 @@ bool PublishNative(const std::string& hooks) {
   const PythonApi* api = pyapi::FindPython();
   if (api == nullptr || api->type_offset == 0 || !api->Usable()) return false;
   const int state = api->PyGILState_Ensure();
-  PyObject* dict = api->PyDict_New();
-  const bool published = dict != nullptr && AddNativeFunctions(*api, dict) &&
-                         torch::AddStepFunction(*api, dict) &&
-                         api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict) == 0;
-  if (dict != nullptr) api->Py_DecRef(dict);
+  Ref dict = Ref::New(*api, api->PyDict_New());
+  const bool published =
+      dict && AddNativeFunctions(*api, dict.get()) && torch::AddStepFunction(*api, dict.get()) &&
+      api->PyDict_SetItemString(api->PyImport_GetModuleDict(), kNativeName, dict.get()) == 0;
+  dict = {};  // before the GIL goes
   if (!published) api->PyErr_Clear();
   if (!hooks.empty() && Hooks::Run("none")) (void)Hooks::Configure(*api, hooks);
   api->PyGILState_Release(state);

@@ -1,5 +1,11 @@
 #include "pyapi/cells.h"
 
+#include <algorithm>
+
+#include "pyapi/functions.h"
+#include "pyapi/ref.h"
+#include "record/overhead.h"
+
 namespace probing::pyapi {
 namespace {
 
@@ -32,10 +38,9 @@ bool Raise(const PythonApi& api, PyObject* kind, const ring::Column& column, con
 
 std::string TypeNameOf(const PythonApi& api, PyObject* value) {
   std::string name = "another type";
-  PyObject* text = api.PyObject_GetAttrString(api.TypeOf(value), "__name__");
-  const char* utf8 = text != nullptr ? api.PyUnicode_AsUTF8AndSize(text, nullptr) : nullptr;
+  const Ref text = Ref::New(api, api.PyObject_GetAttrString(api.TypeOf(value), "__name__"));
+  const char* utf8 = text ? api.PyUnicode_AsUTF8AndSize(text.get(), nullptr) : nullptr;
   if (utf8 != nullptr) name = utf8;
-  if (text != nullptr) api.Py_DecRef(text);
   api.PyErr_Clear();
   return name;
 }
@@ -58,11 +63,8 @@ bool IntValue(const PythonApi& api, PyObject* number, const ring::Column& column
 
 // Of whatever says that it is an integer: numpy.int64, a tensor with one element, an enum.
 bool IndexValue(const PythonApi& api, PyObject* value, const ring::Column& column, std::int64_t* number) {
-  PyObject* index = api.PyNumber_Index(value);
-  if (index == nullptr) return RaiseType(api, value, column);
-  const bool fits = IntValue(api, index, column, number);
-  api.Py_DecRef(index);
-  return fits;
+  const Ref index = Ref::New(api, api.PyNumber_Index(value));
+  return index ? IntValue(api, index.get(), column, number) : RaiseType(api, value, column);
 }
 
 bool DoubleValue(const PythonApi& api, PyObject* value, const ring::Column& column, double* number) {
@@ -73,10 +75,9 @@ bool DoubleValue(const PythonApi& api, PyObject* value, const ring::Column& colu
     return Raise(api, *api.PyExc_OverflowError, column, "takes floats; this int is larger than any");
   }
   api.PyErr_Clear();
-  PyObject* index = api.PyNumber_Index(value);  // before 3.8 that was not tried
-  if (index == nullptr) return RaiseType(api, value, column);
-  *number = api.PyFloat_AsDouble(index);
-  api.Py_DecRef(index);
+  const Ref index = Ref::New(api, api.PyNumber_Index(value));  // before 3.8 that was not tried
+  if (!index) return RaiseType(api, value, column);
+  *number = api.PyFloat_AsDouble(index.get());
   return *number != -1.0 || api.PyErr_Occurred() == nullptr || RaiseTooLarge(api, column);
 }
 
@@ -125,7 +126,7 @@ bool NotTooLong(const PythonApi& api, const ring::Column& column, std::ptrdiff_t
 }
 
 bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell,
-            Borrowed* borrowed) {
+            KeptObjects* kept) {
   if (api.TypeOf(value) != api.PyUnicode_Type &&
       api.PyType_IsSubtype(api.TypeOf(value), api.PyUnicode_Type) == 0) {
     return RaiseType(api, value, column);
@@ -139,7 +140,7 @@ bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, C
     PyObject* encoded = api.PyUnicode_AsEncodedString(value, "utf-8", "backslashreplace");
     char* bytes = nullptr;
     if (encoded == nullptr || api.PyBytes_AsStringAndSize(encoded, &bytes, &size) != 0) return false;
-    borrowed->Keep(encoded);
+    kept->Keep(encoded);
     text = bytes;
   }
   if (!NotTooLong(api, column, size)) return false;
@@ -148,13 +149,13 @@ bool ToText(const PythonApi& api, PyObject* value, const ring::Column& column, C
 }
 
 bool ToBytes(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell,
-             Borrowed* borrowed) {
+             KeptObjects* kept) {
   PyObject* bytes = value;
   if (api.TypeOf(value) != api.PyBytes_Type &&
       api.PyType_IsSubtype(api.TypeOf(value), api.PyBytes_Type) == 0) {
     bytes = api.PyBytes_FromObject(value);  // bytearray, memoryview
     if (bytes == nullptr) return RaiseType(api, value, column);
-    borrowed->Keep(bytes);
+    kept->Keep(bytes);
   }
   char* data = nullptr;
   std::ptrdiff_t size = 0;
@@ -167,7 +168,7 @@ bool ToBytes(const PythonApi& api, PyObject* value, const ring::Column& column, 
 }  // namespace
 
 bool ToCell(const PythonApi& api, PyObject* value, const ring::Column& column, Cell* cell,
-            Borrowed* borrowed) {
+            KeptObjects* kept) {
   if (value == api._Py_NoneStruct) {
     *cell = Cell::Null();
     return true;
@@ -181,11 +182,74 @@ bool ToCell(const PythonApi& api, PyObject* value, const ring::Column& column, C
     case ColumnType::kBool:
       return ToBool(api, value, column, cell);
     case ColumnType::kString:
-      return ToText(api, value, column, cell, borrowed);
+      return ToText(api, value, column, cell, kept);
     case ColumnType::kBytes:
-      return ToBytes(api, value, column, cell, borrowed);
+      return ToBytes(api, value, column, cell, kept);
   }
   return false;
+}
+
+namespace {
+
+// ── a row from Python ──
+
+constexpr int kFirstWithFastcall = 307;  // 3.6 has one that nobody was to use
+
+const PythonApi* python = nullptr;  // set before the first append exists
+
+bool RaiseTooMany(const record::TableHandle& table, std::ptrdiff_t count) {
+  const std::string message = table.name() + " has " + std::to_string(table.columns().size()) + " columns; " +
+                              std::to_string(count) + " values were given";
+  python->PyErr_SetString(*python->PyExc_TypeError, message.c_str());
+  return false;
+}
+
+// A hot path: no lock, and no allocation for values of the usual types.
+PyObject* AppendValues(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
+  const PythonApi& api = *python;
+  auto* table = static_cast<record::TableHandle*>(FunctionData(api, self));
+  const std::vector<ring::Column>& columns = table->columns();
+  if (static_cast<std::size_t>(count) > columns.size()) {
+    RaiseTooMany(*table, count);
+    return nullptr;
+  }
+  ring::Cell cells[ring::kMaxColumns];
+  KeptObjects kept(api);
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    if (!ToCell(api, values[i], columns[static_cast<std::size_t>(i)], &cells[i], &kept)) return nullptr;
+  }
+  const ring::WriteStatus status = table->Write(cells, static_cast<std::uint32_t>(count));
+  return NewBool(api, status == ring::WriteStatus::kWritten);
+}
+
+PyObject* AppendRow(PyObject* self, PyObject* const* values, std::ptrdiff_t count) {
+  if (!record::Overhead::CountRow()) [[likely]]
+    return AppendValues(self, values, count);
+  const std::int64_t begun_ns = MonotonicNs();
+  PyObject* answer = AppendValues(self, values, count);
+  record::Overhead::AddTimedRow(MonotonicNs() - begun_ns);
+  return answer;
+}
+
+PyObject* AppendTuple(PyObject* self, PyObject* arguments) {
+  PyObject* values[ring::kMaxColumns];
+  const std::ptrdiff_t count = python->PyTuple_Size(arguments);
+  for (std::ptrdiff_t i = 0; i < std::min<std::ptrdiff_t>(count, ring::kMaxColumns); ++i) {
+    values[i] = python->PyTuple_GetItem(arguments, i);
+  }
+  return AppendRow(self, values, count);
+}
+
+constexpr char kAppendDoc[] =
+    "append(timestamp, *values) -> bool\n\nAdds a row; tells whether it was stored.";
+PyMethodDef append_row{"append", reinterpret_cast<void*>(&AppendRow), kMethFastcall, kAppendDoc};
+PyMethodDef append_tuple{"append", reinterpret_cast<void*>(&AppendTuple), kMethVarargs, kAppendDoc};
+
+}  // namespace
+
+PyObject* MakeAppend(const PythonApi& api, record::TableHandle* table) {
+  python = &api;
+  return MakeFunction(api, api.VersionNumber() >= kFirstWithFastcall ? &append_row : &append_tuple, table);
 }
 
 }  // namespace probing::pyapi

@@ -1,13 +1,13 @@
 #include "pyapi/embedded.h"
 
+#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "base/own_code.h"
 #include "embedded/sources.h"
-#include "pyapi/forget.h"
 #include "pyapi/functions.h"
-#include "pyapi/reference.h"
+#include "pyapi/ref.h"
 
 namespace probing::pyapi {
 namespace {
@@ -31,6 +31,40 @@ std::string_view NextWord(std::string_view* text) {
   return word;
 }
 
+// ── how they go ──
+
+// Functions refer to their namespace, which refers to them, and a class refers to itself: only the collector
+// finds such circles, and that of the job may come late, or never, if the job has switched it off. A job that
+// is visited again and again would grow until then. So the circles are broken here, by what the collector
+// itself would call.
+
+// Of PyTypeObject, from where an object has its own type; the same since 3.6.
+constexpr std::size_t kFlags = 20 * sizeof(void*);
+constexpr std::size_t kClear = 23 * sizeof(void*);
+constexpr unsigned long kMadeByClassStatement = 1UL << 9;  // Py_TPFLAGS_HEAPTYPE
+
+template <typename Field>
+Field FieldOf(const PythonApi& api, const PyObject* type, std::size_t offset) {
+  Field field{};
+  std::memcpy(&field, reinterpret_cast<const char*>(type) + api.type_offset + offset, sizeof(field));
+  return field;
+}
+
+void EmptyClass(const PythonApi& api, PyObject* type) {
+  const PyObject* kind = api.TypeOf(type);
+  if (kind != api.TypeOf(api.PyLong_Type)) return;  // not `type` itself
+  if ((FieldOf<unsigned long>(api, type, kFlags) & kMadeByClassStatement) == 0) return;
+  auto* clear = FieldOf<int (*)(PyObject*)>(api, kind, kClear);
+  if (clear != nullptr) clear(type);
+}
+
+// Those of a tuple. No exception is left.
+void EmptyClasses(const PythonApi& api, PyObject* classes) {
+  if (api.type_offset == 0 || api.TypeOf(classes) != api.PyTuple_Type) return;
+  const std::ptrdiff_t count = api.PyTuple_Size(classes);
+  for (std::ptrdiff_t i = 0; i < count; ++i) EmptyClass(api, api.PyTuple_GetItem(classes, i));
+}
+
 }  // namespace
 
 PyObject* EmbeddedModules::Names(const char* module) const {
@@ -43,11 +77,10 @@ PyObject* EmbeddedModules::Find(const PythonApi& api, const char* module, const 
   return names == nullptr ? nullptr : api.PyDict_GetItemString(names, name);
 }
 
-PyObject* EmbeddedModules::Call(const PythonApi& api, const char* module, const char* name,
-                                PyObject* first) const {
+Ref EmbeddedModules::Call(const PythonApi& api, const char* module, const char* name, PyObject* first) const {
   PyObject* function = Find(api, module, name);
-  if (function == nullptr) return nullptr;
-  PyObject* result = api.PyObject_CallFunctionObjArgs(function, first, nullptr);
+  if (function == nullptr) return {};
+  Ref result = Ref::New(api, api.PyObject_CallFunctionObjArgs(function, first, nullptr));
   api.PyErr_Clear();
   return result;
 }
@@ -86,20 +119,16 @@ bool EmbeddedModules::Load(const PythonApi& api, const char* module) {
 }
 
 bool EmbeddedModules::LoadOne(const PythonApi& api, std::size_t module) {
-  PyObject* names = api.PyDict_New();
-  if (names == nullptr) return false;
-  if (Fill(api, module, names)) {
-    names_[module] = names;
-    return true;
-  }
-  api.Py_DecRef(names);
-  return false;
+  Ref names = Ref::New(api, api.PyDict_New());
+  if (!names || !Fill(api, module, names.get())) return false;
+  names_[module] = names.release();
+  return true;
 }
 
 bool EmbeddedModules::Fill(const PythonApi& api, std::size_t module, PyObject* names) {
   const embedded::Source& source = embedded::kSources[module];
   PyObject* const own = module == 0 ? names : names_[0];
-  const Reference name(api, api.PyUnicode_FromStringAndSize(kNameOfAll, sizeof(kNameOfAll) - 1));
+  const Ref name = Ref::New(api, api.PyUnicode_FromStringAndSize(kNameOfAll, sizeof(kNameOfAll) - 1));
   if (!name || api.PyDict_SetItemString(names, "__name__", name.get()) != 0 ||
       api.PyDict_SetItemString(names, "__builtins__", api.PyEval_GetBuiltins()) != 0)
     return false;
@@ -107,9 +136,9 @@ bool EmbeddedModules::Fill(const PythonApi& api, std::size_t module, PyObject* n
       api.PyDict_SetItemString(names, "own_import", api.PyDict_GetItemString(own, "own_import")) != 0)
     return false;
   // By its file name our code is left out of the job's stacks.
-  const Reference code(api, api.Py_CompileString(source.text, kOwnPythonFile, kFileInput));
+  const Ref code = Ref::New(api, api.Py_CompileString(source.text, kOwnPythonFile, kFileInput));
   if (!code) return false;
-  const Reference done(api, api.PyEval_EvalCode(code.get(), names, names));
+  const Ref done = Ref::New(api, api.PyEval_EvalCode(code.get(), names, names));
   if (!done) return false;
   for (const NativeContent& content : contents_) {
     if (std::string_view(content.module) == source.name && !content.add(api, names)) return false;
@@ -123,8 +152,7 @@ PyObject* EmbeddedModules::LoadModule(PyObject* self, PyObject* arguments) {
   PyObject* module = api.PyTuple_GetItem(arguments, 0);
   const char* text = module == nullptr ? nullptr : api.PyUnicode_AsUTF8AndSize(module, nullptr);
   if (text == nullptr || !modules->Load(api, text)) return nullptr;
-  api.Py_IncRef(api._Py_NoneStruct);
-  return api._Py_NoneStruct;
+  return NewNone(api);
 }
 
 bool EmbeddedModules::AddLoader(const PythonApi& api) {
@@ -134,23 +162,15 @@ bool EmbeddedModules::AddLoader(const PythonApi& api) {
 
 void EmbeddedModules::Forget(const PythonApi& api) {
   if (empty()) return;
-  PyObject* classes = Call(api, "own", "own_classes");
-  const bool needed = classes == api._Py_NoneStruct;
-  if (needed) {
-    PyObject* dropped = Call(api, "own", "drop_functions");
-    if (dropped != nullptr) api.Py_DecRef(dropped);
-  }
+  const Ref classes = Call(api, "own", "own_classes");
+  const bool needed = classes.get() == api._Py_NoneStruct;
+  if (needed) (void)Call(api, "own", "drop_functions");
   // First all namespaces: objects of the classes are in them.
   for (PyObject*& names : names_) {
-    PyObject* gone = std::exchange(names, nullptr);
-    if (gone == nullptr) continue;
-    if (!needed) api.PyDict_Clear(gone);
-    api.Py_DecRef(gone);
+    const Ref gone = Ref::New(api, std::exchange(names, nullptr));
+    if (gone && !needed) api.PyDict_Clear(gone.get());
   }
-  if (classes != nullptr) {
-    EmptyClasses(api, classes);
-    api.Py_DecRef(classes);
-  }
+  if (classes) EmptyClasses(api, classes.get());
 }
 
 }  // namespace probing::pyapi

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "pyapi/python_api.h"
+#include "pyapi/ref.h"
 
 namespace probing::pyapi {
 
@@ -48,10 +49,10 @@ class EmbeddedModules {
   PyObject* Names(const char* module) const;
   PyObject* Find(const PythonApi& api, const char* module, const char* name) const;
 
-  // Calls module.name(first) when there is such a function. Its result, or null; no exception is left.
-  PyObject* Call(const PythonApi& api, const char* module, const char* name, PyObject* first = nullptr) const;
+  // Calls module.name(first) when there is such a function. Its result, or none; no exception is left.
+  Ref Call(const PythonApi& api, const char* module, const char* name, PyObject* first = nullptr) const;
 
-  // Empties all of them, and what own_classes() of own.py names (forget.h). Where code of the job may still
+  // Empties all of them, and what own_classes() of own.py names. Where code of the job may still
   // need some of it, all is left to that code, but no function of the library.
   void Forget(const PythonApi& api);
 

@@ -7,6 +7,7 @@
 #include "pyapi/functions.h"
 #include "pyapi/gil.h"
 #include "pyapi/left_behind.h"
+#include "pyapi/ref.h"
 
 namespace probing::pyapi {
 namespace {
@@ -17,8 +18,7 @@ const PythonApi* python = nullptr;
 
 PyObject* OnExit(PyObject*, PyObject*) {
   NoMoreGil(*python);
-  python->Py_IncRef(python->_Py_NoneStruct);
-  return python->_Py_NoneStruct;
+  return NewNone(*python);
 }
 
 PyMethodDef at_exit{"at_exit", reinterpret_cast<void*>(&OnExit), kMethNoargs,
@@ -50,8 +50,7 @@ PyObject* ExitCell(const PythonApi& api) { return modules.Find(api, "exit_guard"
 void RemoveExitGuard(const PythonApi& api) {
   begun = true;
   settled.store(true);
-  PyObject* done = modules.Call(api, "exit_guard", "leave");
-  if (done != nullptr) api.Py_DecRef(done);
+  (void)modules.Call(api, "exit_guard", "leave");
   modules.Forget(api);
 }
 

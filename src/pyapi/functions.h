@@ -8,7 +8,6 @@
 #include <atomic>
 
 #include "pyapi/python_api.h"
-#include "record/recorder.h"
 
 namespace probing::pyapi {
 
@@ -21,10 +20,6 @@ PyObject* MakeWrapper(const PythonApi& api, PyMethodDef* method, PyObject* origi
 // MakeFunction(), put into a dict under its name. False with a Python exception.
 bool AddFunction(const PythonApi& api, PyObject* dict, PyMethodDef* method, void* data);
 void* FunctionData(const PythonApi& api, PyObject* self);
-
-// append(timestamp, v1, v2, …) of one table: writes a row and says with a bool whether it was stored.
-// timestamp is in ns or None for now; None is NULL elsewhere, as are columns that are left out.
-PyObject* MakeAppend(const PythonApi& api, record::TableHandle* table);
 
 // Whether somebody still has one of our functions. Where there is no GIL it stays true once one was
 // made: nothing says when the last thread has left it.

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "pyapi/functions.h"
 #include "pyapi/gc_list.h"
-#include "pyapi/reference.h"
+#include "pyapi/ref.h"
 
 namespace probing::pyapi {
 namespace {
@@ -58,7 +58,7 @@ class AddressSet {
 PyObject* MakeAddressSet(PyObject*, PyObject* arguments) {
   PyObject* objects = python->PyTuple_GetItem(arguments, 0);
   if (objects == nullptr) return nullptr;
-  const Reference all(*python, python->PySequence_Tuple(objects));
+  const Ref all = Ref::New(*python, python->PySequence_Tuple(objects));
   if (!all) return nullptr;
   std::vector<std::uintptr_t> sorted;
   std::string bytes(kFilterBits / 8, '\0');
@@ -127,7 +127,7 @@ class Finder {
   bool MoveInto(PyObject* list) {
     bool good = true;
     const auto append = [&](PyObject* object) {  // takes over the reference
-      const Reference item(*python, object);
+      const Ref item = Ref::New(*python, object);
       if (!item) {
         python->PyErr_Clear();  // some objects have no weak references
       } else if (python->PyList_Append(list, item.get()) != 0) {
@@ -135,8 +135,8 @@ class Finder {
       }
     };
     for (PyObject* object : found_) {
+      const Ref found = Ref::New(*python, object);
       append(mode_ == Mode::kPick ? python->PyWeakref_NewRef(object, nullptr) : Owned(object));
-      python->Py_DecRef(object);
     }
     for (const auto& [type, count] : counts_) {
       append(Owned(type));
@@ -151,10 +151,7 @@ class Finder {
   }
 
  private:
-  static PyObject* Owned(PyObject* object) {
-    python->Py_IncRef(object);
-    return object;
-  }
+  static PyObject* Owned(PyObject* object) { return NewRef(*python, object); }
   static PyObject* AddressOf(const void* object) {
     return python->PyLong_FromLongLong(static_cast<long long>(reinterpret_cast<std::uintptr_t>(object)));
   }
@@ -256,8 +253,9 @@ struct List {
 // Where the collector's lists are not known: all at once, by a list of all.
 bool WalkAtOnce(Finder& finder) {
   PyObject* gc = python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "gc");
-  const Reference get(*python, gc == nullptr ? nullptr : python->PyObject_GetAttrString(gc, "get_objects"));
-  const Reference all(*python, get ? python->PyObject_CallObject(get.get(), nullptr) : nullptr);
+  const Ref get =
+      Ref::New(*python, gc == nullptr ? nullptr : python->PyObject_GetAttrString(gc, "get_objects"));
+  const Ref all = Ref::New(*python, get ? python->PyObject_CallObject(get.get(), nullptr) : nullptr);
   if (!all || python->TypeOf(all.get()) != python->PyList_Type) return false;
   const auto& known = *reinterpret_cast<const List*>(all.get());
   for (std::ptrdiff_t i = 0; i < known.size; ++i) finder.See(known.items[i]);
@@ -287,7 +285,7 @@ PyObject* HeapSlice(PyObject*, PyObject* arguments) {
   const std::int64_t hold_us =
       python->PyLong_AsLongLongAndOverflow(python->PyTuple_GetItem(arguments, 2), &overflow);
   const std::optional<Finder::Mode> mode = ModeOf(python->PyTuple_GetItem(arguments, 3));
-  const Reference list(*python, python->PyObject_CallFunctionObjArgs(python->PyList_Type, nullptr));
+  Ref list = Ref::New(*python, python->PyObject_CallFunctionObjArgs(python->PyList_Type, nullptr));
   if (!mode.has_value() || !list || python->TypeOf(cursor) != python->PyList_Type) {
     if (python->PyErr_Occurred() == nullptr)
       python->PyErr_SetString(*python->PyExc_TypeError, "heap_slice needs a list as cursor and a mode");
@@ -305,9 +303,7 @@ PyObject* HeapSlice(PyObject*, PyObject* arguments) {
   PyObject* answer = goes_on ? python->_Py_TrueStruct : python->_Py_FalseStruct;
   bool good = python->PyList_Append(list.get(), answer) == 0;
   good = finder.MoveInto(list.get()) && good;
-  if (!good) return nullptr;
-  python->Py_IncRef(list.get());
-  return list.get();
+  return good ? list.release() : nullptr;
 }
 
 std::array methods{

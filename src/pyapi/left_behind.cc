@@ -1,5 +1,7 @@
 #include "pyapi/left_behind.h"
 
+#include "pyapi/ref.h"
+
 namespace probing::pyapi {
 namespace {
 
@@ -12,9 +14,8 @@ PyObject* KeptDict(const PythonApi& api) {
   if (place == nullptr) return nullptr;
   PyObject* kept = api.PyDict_GetItemString(place, kKey);
   if (kept != nullptr) return kept;
-  PyObject* made = api.PyDict_New();
-  if (made == nullptr || api.PyDict_SetItemString(place, kKey, made) != 0) api.PyErr_Clear();
-  if (made != nullptr) api.Py_DecRef(made);  // the place has it
+  const Ref made = Ref::New(api, api.PyDict_New());
+  if (!made || api.PyDict_SetItemString(place, kKey, made.get()) != 0) api.PyErr_Clear();
   return api.PyDict_GetItemString(place, kKey);
 }
 

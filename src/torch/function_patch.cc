@@ -1,5 +1,7 @@
 #include "torch/function_patch.h"
 
+#include "pyapi/ref.h"
+
 namespace probing::torch {
 namespace {
 
@@ -43,8 +45,7 @@ bool IsPlainFunction(const PythonApi& api, PyObject* function, PyObject* plain) 
 bool FunctionPatch::Install(const PythonApi& api, PyObject* function, PyObject* plain,
                             Vectorcall replacement) {
   if (function_ != nullptr || !IsPlainFunction(api, function, plain)) return false;
-  api.Py_IncRef(function);
-  function_ = function;
+  function_ = pyapi::NewRef(api, function);
   pointer_ = PointerOf(api, function);
   replacement_ = replacement;
   Store(api, function, pointer_, replacement);
@@ -61,8 +62,7 @@ void FunctionPatch::Resume(const PythonApi& api) { Exchange(api, plain_vectorcal
 void FunctionPatch::Remove(const PythonApi& api) {
   if (function_ == nullptr) return;
   Pause(api);
-  api.Py_DecRef(function_);
-  function_ = nullptr;
+  const pyapi::Ref gone = pyapi::Ref::New(api, std::exchange(function_, nullptr));
 }
 
 }  // namespace probing::torch

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pyapi/python_api.h"
+#include "pyapi/ref.h"
 
 namespace probing::torch {
 
@@ -34,10 +35,10 @@ class GpuClock {
   const PythonApi* api_ = nullptr;
   PyObject* new_event_ = nullptr;
   PyObject* capturing_ = nullptr;
-  PyObject* record_ = nullptr;  // names of methods
-  PyObject* query_ = nullptr;
-  PyObject* elapsed_ = nullptr;
-  std::vector<PyObject*> free_;
+  pyapi::Ref record_;  // names of methods
+  pyapi::Ref query_;
+  pyapi::Ref elapsed_;
+  std::vector<pyapi::Ref> free_;
 };
 
 }  // namespace probing::torch

@@ -6,7 +6,12 @@
 #include <cstring>
 #include <string_view>
 
+#include "pyapi/ref.h"
+
 namespace probing::torch {
+
+using pyapi::Ref;
+
 namespace {
 
 constexpr std::int64_t kNone = -1;
@@ -50,16 +55,15 @@ std::int64_t NumberAt(const PythonApi& api, PyObject* tuple, std::ptrdiff_t inde
 }  // namespace
 
 void NoteJobPlace(const PythonApi& api, PyObject* place) {
-  PyObject* tuple = api.PyObject_CallFunctionObjArgs(place, nullptr);
+  const Ref tuple = Ref::New(api, api.PyObject_CallFunctionObjArgs(place, nullptr));
   std::int64_t now = kNone;
-  if (tuple != nullptr && tuple != api._Py_NoneStruct) {
-    const std::int64_t rank = NumberAt(api, tuple, 0);
-    const std::int64_t world_size = NumberAt(api, tuple, 1);
+  if (tuple && tuple.get() != api._Py_NoneStruct) {
+    const std::int64_t rank = NumberAt(api, tuple.get(), 0);
+    const std::int64_t world_size = NumberAt(api, tuple.get(), 1);
     if (rank >= 0 && rank < world_size) now = rank << 32 | world_size;
-    StoreRoles(TextAt(api, tuple, 2));
+    StoreRoles(TextAt(api, tuple.get(), 2));
   }
   noted.store(now);
-  if (tuple != nullptr) api.Py_DecRef(tuple);
   api.PyErr_Clear();
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "pyapi/functions.h"
+#include "pyapi/ref.h"
 
 namespace probing::torch {
 
@@ -51,10 +52,7 @@ void RegisterOnThisThread(void* library) {
   if (api->profiler == nullptr && api->client != nullptr) register_client(api, api->client);
 }
 
-PyObject* None() {
-  python->Py_IncRef(python->_Py_NoneStruct);
-  return python->_Py_NoneStruct;
-}
+PyObject* None() { return pyapi::NewNone(*python); }
 
 PyObject* QuietKineto(PyObject*, PyObject* arguments) {
   void* const library = dlopen(kLibrary, RTLD_LAZY | RTLD_NOLOAD);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "pyapi/functions.h"
+#include "pyapi/ref.h"
 #include "torch/function_patch.h"
 #include "torch/rows.h"
 #include "torch/tracer.h"
@@ -90,16 +91,9 @@ PyObject* OnNextBatch(PyObject* function, PyObject* const* arguments, std::size_
   return result;
 }
 
-PyObject* None() {
-  python->Py_IncRef(python->_Py_NoneStruct);
-  return python->_Py_NoneStruct;
-}
+PyObject* None() { return pyapi::NewNone(*python); }
 
-PyObject* Bool(bool value) {
-  PyObject* object = value ? python->_Py_TrueStruct : python->_Py_FalseStruct;
-  python->Py_IncRef(object);
-  return object;
-}
+PyObject* Bool(bool value) { return pyapi::NewBool(*python, value); }
 
 std::string TextAt(PyObject* arguments, std::ptrdiff_t index) {
   PyObject* item = python->PyTuple_GetItem(arguments, index);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pyapi/python_api.h"
+#include "pyapi/ref.h"
 #include "torch/backward.h"
 
 namespace probing::torch {
@@ -27,7 +28,7 @@ class TorchNodes {
   // tracing. Both live as long as this is used.
   void Use(const PythonApi& api, PyObject* carrier, const std::uint64_t* generation);
   // Nothing of ours is called any more. What is dropped may run code of the job: it goes to `gone`.
-  void Clear(std::vector<PyObject*>* gone);
+  void Clear(std::vector<pyapi::Ref>* gone);
 
   // False when no node made the tensor, or when that moment is noted already.
   bool Watch(PyObject* tensor, std::int32_t call, BackwardMoment::Kind kind);
@@ -36,19 +37,19 @@ class TorchNodes {
 
  private:
   struct Hook {
-    PyObject* function = nullptr;
-    PyObject* dict = nullptr;  // of this function alone
+    pyapi::Ref function;
+    pyapi::Ref dict;  // of this function alone
   };
   struct Watched {
     std::int64_t sequence = 0;   // of its node: a tensor that is changed in place gets another one
-    PyObject* handle = nullptr;  // of register_prehook()
+    PyObject* handle = nullptr;  // of register_prehook(); borrowed from handles_
   };
   static std::size_t Place(std::int32_t call, BackwardMoment::Kind kind) {
     return static_cast<std::size_t>(call) * 2 + (kind == BackwardMoment::Kind::kBegin ? 0 : 1);
   }
   bool MakeHooks(std::int32_t call);
-  bool WatchNode(PyObject* tensor, PyObject* node, Hook hook);
-  bool HangIn(PyObject* node, const Hook& hook, PyObject** handle);
+  bool WatchNode(PyObject* tensor, PyObject* node, const Hook& hook);
+  bool HangIn(PyObject* node, const Hook& hook, pyapi::Ref* handle);
   std::int64_t SequenceOf(PyObject* node);
   bool SameNode(PyObject* handle, PyObject* other) const;
   void Remove(PyObject* handle) const;
@@ -56,11 +57,11 @@ class TorchNodes {
   const PythonApi* api_ = nullptr;
   PyObject* carrier_ = nullptr;
   const std::uint64_t* generation_ = nullptr;
-  PyObject* names_[5] = {};  // of attributes
+  pyapi::Ref names_[5];      // of attributes
   std::vector<Hook> hooks_;  // two for each call of a step, used again in every step
   std::unordered_map<const PyObject*, Watched> watched_;  // addresses; others may have got them since
-  std::vector<PyObject*> handles_;                        // which refer to nodes weakly
-  std::vector<PyObject*> old_handles_;                    // of the step before
+  std::vector<pyapi::Ref> handles_;                       // which refer to nodes weakly
+  std::vector<pyapi::Ref> old_handles_;                   // of the step before
 };
 
 }  // namespace probing::torch

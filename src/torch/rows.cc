@@ -5,9 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "pyapi/ref.h"
+
 namespace probing::torch {
 
 using pyapi::PythonApi;
+using pyapi::Ref;
 using record::TableHandle;
 
 namespace {
@@ -140,10 +143,9 @@ void TorchRows::WriteCall(const SampledStep& step, std::int64_t seq, const Row& 
 
 void TorchRows::NoteOptimizer(PyObject* optimizer, std::int64_t begin_ns, std::int64_t end_ns) {
   const PythonApi& api = *tracer_.api_;
-  PyObject* name = api.PyObject_GetAttrString(api.TypeOf(optimizer), "__name__");
-  const char* text = name == nullptr ? nullptr : api.PyUnicode_AsUTF8AndSize(name, nullptr);
+  const Ref name = Ref::New(api, api.PyObject_GetAttrString(api.TypeOf(optimizer), "__name__"));
+  const char* text = name ? api.PyUnicode_AsUTF8AndSize(name.get(), nullptr) : nullptr;
   const std::string type = text == nullptr ? "optimizer" : text;
-  if (name != nullptr) api.Py_DecRef(name);
   api.PyErr_Clear();
   ModuleName& known = tracer_.all_names_[{type, type}];
   if (known.path.empty()) known = {type, type, type + ".step", "", true};

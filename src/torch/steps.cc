@@ -2,10 +2,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "pyapi/ref.h"
 #include "torch/rows.h"
 #include "torch/tracer.h"
 
 namespace probing::torch {
+
+using pyapi::Ref;
+
 namespace {
 
 constexpr std::size_t kMostOutermost = 32;
@@ -95,11 +99,9 @@ bool TorchTracer::IsTrained(PyObject* module) {
 }
 
 bool TorchTracer::IsInTraining(PyObject* module) const {
-  PyObject* answer = api_->PyObject_GetAttrString(module, "training");
-  const bool training = answer == api_->_Py_TrueStruct;
-  if (answer != nullptr) api_->Py_DecRef(answer);
+  const Ref answer = Ref::New(*api_, api_->PyObject_GetAttrString(module, "training"));
   api_->PyErr_Clear();
-  return training;
+  return answer.get() == api_->_Py_TrueStruct;
 }
 
 void TorchTracer::OutermostEnded(const TracedThread& thread, std::int64_t begin_ns) {
@@ -114,7 +116,7 @@ void TorchTracer::LookAtOutput(const TracedThread& thread, PyObject* module, PyO
   const std::uint64_t generation = generation_;
   if (options_.looks && thread.inside) NameOf(thread.root, module);  // by its path in the whole model
   if (generation_ != generation) return;
-  if (PyObject* done = Ask(objects_.on_output, module, result)) api_->Py_DecRef(done);
+  (void)Ask(objects_.on_output, module, result);
   const std::int64_t took_ns = NowNs() - begin_ns;
   times_.overhead_ns += took_ns;
   if (!options_.looks) return;
@@ -198,12 +200,12 @@ void TorchTracer::BackwardEnded(const TracedThread* thread, bool raised) {
 void TorchTracer::OptimizerBegins(const TracedThread* thread, PyObject* optimizer) {
   if (!running_) return;
   if (optimizers_.size() < kMostOptimizers && optimizers_.insert(optimizer).second) {
-    if (PyObject* done = Ask(objects_.note_optimizer, optimizer)) api_->Py_DecRef(done);
+    (void)Ask(objects_.note_optimizer, optimizer);
     if (!running_) return;
   }
   if (objects_.on_gradients != nullptr) {
     const std::int64_t begin_ns = NowNs();
-    if (PyObject* done = Ask(objects_.on_gradients, optimizer)) api_->Py_DecRef(done);
+    (void)Ask(objects_.on_gradients, optimizer);
     if (!running_) return;
     times_.overhead_ns += NowNs() - begin_ns;
   }
@@ -273,13 +275,12 @@ void TorchTracer::Updated(const void* which, PyObject* optimizer, std::int64_t e
 void TorchTracer::TakeNumberOf(PyObject* optimizer) {
   if (optimizer == nullptr || numbered_ == optimizer || source_ == StepSource::kJob) return;
   numbered_ = optimizer;
-  PyObject* number = Ask(objects_.first_step, optimizer);
-  if (number == nullptr) return;
+  const Ref number = Ask(objects_.first_step, optimizer);
+  if (!number) return;
   int overflow = 0;
   const long long made =
-      number == api_->_Py_NoneStruct ? 0 : api_->PyLong_AsLongLongAndOverflow(number, &overflow);
+      number.get() == api_->_Py_NoneStruct ? 0 : api_->PyLong_AsLongLongAndOverflow(number.get(), &overflow);
   api_->PyErr_Clear();
-  api_->Py_DecRef(number);
   const bool is_known = made > 0 && (made - 1 >= step_ || !wrote_training_);
   source_ = is_known ? StepSource::kOptimizer : StepSource::kCounted;
   if (is_known) step_ = made - 1;

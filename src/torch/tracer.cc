@@ -13,6 +13,7 @@
 namespace probing::torch {
 
 using pyapi::PythonApi;
+using pyapi::Ref;
 
 namespace {
 
@@ -54,8 +55,7 @@ bool TorchTracer::Start(const PythonApi& api, const Options& options, PyObject* 
       &objects_.note_optimizer,
   };
   for (std::size_t i = 0; i < kObjects; ++i) {
-    *own[i] = objects[i] == api._Py_NoneStruct ? nullptr : objects[i];
-    if (*own[i] != nullptr) api.Py_IncRef(*own[i]);
+    *own[i] = objects[i] == api._Py_NoneStruct ? nullptr : pyapi::NewRef(api, objects[i]);
   }
   // Nobody who looks at all objects is to find a tensor of ours.
   if (objects_.carrier != nullptr) api.PyObject_GC_UnTrack(objects_.carrier);
@@ -89,7 +89,7 @@ void TorchTracer::Stop() {
   running_ = sampling_ = looking_ = false;
   ++generation_;
   // What is dropped may run code of the job, which must find us finished: first everything is taken.
-  std::vector<PyObject*> gone;
+  std::vector<Ref> gone;
   nodes_.Clear(&gone);
   last_output_ = {};
   for (PyObject* object :
@@ -97,7 +97,7 @@ void TorchTracer::Stop() {
         objects_.grad_enabled, objects_.tensor, objects_.parameter, objects_.new_event, objects_.capturing,
         objects_.gpu_memory, objects_.on_output, objects_.on_gradients, objects_.carrier, objects_.is_trained,
         objects_.is_updated, objects_.generates, objects_.note_optimizer}) {
-    if (object != nullptr) gone.push_back(object);
+    if (object != nullptr) gone.push_back(Ref::New(*api_, object));
   }
   objects_ = {};
   Release(sampled_);
@@ -107,28 +107,22 @@ void TorchTracer::Stop() {
   names_.clear();
   expected_.clear();
   all_names_.clear();
-  for (PyObject* object : gone) api_->Py_DecRef(object);
 }
 
-PyObject* TorchTracer::Ask(PyObject* callable, PyObject* first, PyObject* second) const {
-  if (callable == nullptr) return nullptr;
-  api_->Py_IncRef(callable);  // the tracing may end meanwhile
-  PyObject* answer = api_->PyObject_CallFunctionObjArgs(callable, first, second, nullptr);
-  if (answer == nullptr) api_->PyErr_Clear();
-  api_->Py_DecRef(callable);
+Ref TorchTracer::Ask(PyObject* callable, PyObject* first, PyObject* second) const {
+  const Ref called = Ref::Borrowed(*api_, callable);  // the tracing may end meanwhile
+  if (!called) return {};
+  Ref answer = Ref::New(*api_, api_->PyObject_CallFunctionObjArgs(callable, first, second, nullptr));
+  if (!answer) api_->PyErr_Clear();
   return answer;
 }
 
 bool TorchTracer::GradientsAreOff() const {
-  PyObject* answer = Ask(objects_.grad_enabled);
-  if (answer != nullptr) api_->Py_DecRef(answer);
-  return answer == api_->_Py_FalseStruct;
+  return Ask(objects_.grad_enabled).get() == api_->_Py_FalseStruct;
 }
 
 bool TorchTracer::AskBool(PyObject* callable, PyObject* first) const {
-  PyObject* answer = Ask(callable, first);
-  if (answer != nullptr) api_->Py_DecRef(answer);  // True and False stay
-  return answer == api_->_Py_TrueStruct;
+  return Ask(callable, first).get() == api_->_Py_TrueStruct;
 }
 
 void TorchTracer::Say(const std::string& message) {
@@ -150,14 +144,13 @@ void TorchTracer::EndStep(std::int64_t now_ns, Phase phase, std::optional<std::i
   const std::int64_t called_ns = NowNs();
   std::int64_t bounded_ns = 0;
   const bool tells = objects_.on_step != nullptr && (phase == Phase::kTrain || !trains_);
-  if (PyObject* number = tells ? api_->PyLong_FromLongLong(step_) : nullptr) {
-    if (PyObject* done = Ask(objects_.on_step, number)) {
+  if (const Ref number = Ref::New(*api_, tells ? api_->PyLong_FromLongLong(step_) : nullptr)) {
+    if (const Ref done = Ask(objects_.on_step, number.get())) {
       int overflow = 0;
-      if (done != api_->_Py_NoneStruct) bounded_ns = api_->PyLong_AsLongLongAndOverflow(done, &overflow);
+      if (done.get() != api_->_Py_NoneStruct)
+        bounded_ns = api_->PyLong_AsLongLongAndOverflow(done.get(), &overflow);
       api_->PyErr_Clear();
-      api_->Py_DecRef(done);
     }
-    api_->Py_DecRef(number);
   }
   if (running_) Boundary(now_ns, phase, next, called_ns, bounded_ns);
 }

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "pyapi/ref.h"
 #include "record/recorder.h"
 #include "torch/clock.h"
 #include "torch/cycle.h"
@@ -148,8 +149,8 @@ class TorchTracer {
   GpuMemory MemoryOf(std::int32_t gpu) const;
   PyObject* FirstTensor(PyObject* value) const;
   bool IsTensor(const PyObject* value) const;
-  // A new reference, or null; no exception is left. REQUIRES: none is set.
-  PyObject* Ask(PyObject* callable, PyObject* first = nullptr, PyObject* second = nullptr) const;
+  // Null when it raised, or there is nothing to call; no exception is left. REQUIRES: none is set.
+  pyapi::Ref Ask(PyObject* callable, PyObject* first = nullptr, PyObject* second = nullptr) const;
   bool AskBool(PyObject* callable, PyObject* first = nullptr) const;
   bool GradientsAreOff() const;
 

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "pyapi/ref.h"
 #include "torch/tracer.h"
 
 namespace probing::torch {
 
 using pyapi::PyObject;
+using pyapi::Ref;
 
 namespace {
 
@@ -22,7 +24,7 @@ bool Weighed(std::size_t call) { return call % kWeighed == 0; }
 
 const ModuleName* TorchTracer::NameOf(PyObject* root, PyObject* module) {
   if (const auto found = names_.find(module); found != names_.end()) return found->second;
-  if (PyObject* done = Ask(objects_.name_modules, root, module)) api_->Py_DecRef(done);
+  (void)Ask(objects_.name_modules, root, module);
   const auto found = names_.find(module);
   return found == names_.end() ? nullptr : found->second;
 }
@@ -122,36 +124,32 @@ void TorchTracer::GpuCallEnded(std::size_t index) {
 }
 
 std::int32_t TorchTracer::GpuOf(PyObject* tensor) const {
-  PyObject* answer = api_->PyObject_GetAttrString(tensor, "is_cuda");
-  const bool on_gpu = answer == api_->_Py_TrueStruct;
-  if (answer != nullptr) api_->Py_DecRef(answer);
+  const Ref answer = Ref::New(*api_, api_->PyObject_GetAttrString(tensor, "is_cuda"));
   api_->PyErr_Clear();
-  if (!on_gpu) return -1;
-  PyObject* get_device = api_->PyObject_GetAttrString(tensor, "get_device");
+  if (answer.get() != api_->_Py_TrueStruct) return -1;
+  const Ref get_device = Ref::New(*api_, api_->PyObject_GetAttrString(tensor, "get_device"));
   api_->PyErr_Clear();
-  PyObject* number = Ask(get_device);
-  if (get_device != nullptr) api_->Py_DecRef(get_device);
-  if (number == nullptr) return -1;
+  const Ref number = Ask(get_device.get());
+  if (!number) return -1;
   int overflow = 0;
-  const auto gpu = static_cast<std::int32_t>(api_->PyLong_AsLongLongAndOverflow(number, &overflow));
-  api_->Py_DecRef(number);
+  const auto gpu = static_cast<std::int32_t>(api_->PyLong_AsLongLongAndOverflow(number.get(), &overflow));
   api_->PyErr_Clear();
   return gpu;
 }
 
 GpuMemory TorchTracer::MemoryOf(std::int32_t gpu) const {
   GpuMemory memory;
-  PyObject* number = objects_.gpu_memory == nullptr ? nullptr : api_->PyLong_FromLongLong(gpu);
-  PyObject* answer = number == nullptr ? nullptr : Ask(objects_.gpu_memory, number);
-  if (number != nullptr) api_->Py_DecRef(number);
-  if (answer == nullptr) return memory;
+  const Ref number =
+      Ref::New(*api_, objects_.gpu_memory == nullptr ? nullptr : api_->PyLong_FromLongLong(gpu));
+  const Ref answer = number ? Ask(objects_.gpu_memory, number.get()) : Ref();
+  if (!answer) return memory;
+  const bool is_tuple = api_->TypeOf(answer.get()) == api_->PyTuple_Type;
   double* const fields[] = {&memory.allocated, &memory.max_allocated, &memory.cached};
   for (std::ptrdiff_t i = 0; i < 3; ++i) {
-    PyObject* item = api_->TypeOf(answer) == api_->PyTuple_Type ? api_->PyTuple_GetItem(answer, i) : nullptr;
+    PyObject* item = is_tuple ? api_->PyTuple_GetItem(answer.get(), i) : nullptr;
     if (item != nullptr) *fields[i] = api_->PyFloat_AsDouble(item);
     api_->PyErr_Clear();
   }
-  api_->Py_DecRef(answer);
   return memory;
 }
 

@@ -29,8 +29,8 @@ def is_own(names):
 
 
 def own_classes():
-    """Before we go: the classes that nobody will use any more (forget.h). None when code that somebody typed,
-    or a debugger, may have left something in the job that needs us."""
+    """Before we go: the classes that nobody will use any more, for embedded.cc. None when code that somebody
+    typed, or a debugger, may have left something in the job that needs us."""
     if any(keeps() for keeps in keepers):
         return None
     found = {id(each): each for each in spare}
