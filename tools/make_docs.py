@@ -54,14 +54,12 @@ def resolve(page: Path, target: str) -> Path:
 
 
 def dead_links(page: Path) -> list[str]:
-    """Links of a page to files that are not there."""
+    """Links of a page to files that are not there: also to pages that only the site has."""
     found = []
     for _, target in LINK.findall(page.read_text()):
         if is_elsewhere(target):
             continue
-        path = resolve(page, target)
-        generated = path.is_relative_to(DOCS) and str(path.relative_to(DOCS)) in GENERATED
-        if not generated and not path.exists():
+        if not resolve(page, target).exists():
             found.append(f"{page.relative_to(ROOT)}: {target}")
     return found
 

@@ -115,7 +115,28 @@ def served() -> Iterator[str]:
     probing("serve", "--listen", address, "--close")
 
 
+@contextlib.contextmanager
+def program(command: list[object], name: str, cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
+    """A program to look at; what it complains of is in RESULTS."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
 TORCH = "build/torch-venv/bin/python"
+TARGETS = ROOT / "tests/targets"
 JOB = "night-run"
 
 

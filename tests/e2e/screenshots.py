@@ -6,10 +6,13 @@ Run by `make screenshots`; screenshots.py PAGE… takes those pages only, and no
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
+from collections.abc import Iterator
 from urllib.parse import quote
 
-from conftest import ROOT, running_job, served, until
+from conftest import ROOT, TARGETS, TORCH, probing, program, running_job, served, until
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 IMAGES = ROOT / "docs/images"
@@ -23,7 +26,8 @@ ORDER BY step DESC
 LIMIT 300"""
 )
 
-# page → (address, what is done before the picture is taken); {pid} is rank 0 of the job
+# page → (address, what is done before the picture is taken); {pid} is rank 0 of the job, {stalls} and {gpu}
+# are programs that have such
 PAGES = {
     "overview": ("overview", None),
     "process": ("overview?target={pid}", None),
@@ -31,8 +35,10 @@ PAGES = {
     "flame": ("flame?target={pid}&native=1&seconds=2", "record"),
     "training": ("training?target={pid}&minutes=1", None),
     "timeline": ("timeline?target={pid}&seconds=10", "zoom"),
+    "stalls": ("stalls?target={stalls}", "stall"),
     "system": ("system?target={pid}&minutes=1", None),
     "memory": ("memory?target={pid}&minutes=1", None),
+    "blocks": ("memory?target={gpu}&minutes=1", "blocks"),
     "profile": ("profile?target={pid}", "profile"),
     "cluster": ("cluster", None),
     "query": ("query?target={pid}&view=chart&q=" + SQL, "run"),
@@ -69,28 +75,51 @@ def act(page: Page, action: str | None) -> None:
         code.press_sequentially("import torch; torch.__version__, probing.is_active()")
         code.press("Enter")
         expect(page.locator(".console-entry")).to_have_count(1, timeout=20_000)
+    if action == "stall":
+        page.locator(".stall summary").first.click()
+        expect(page.locator(".stack-lines").first).to_be_visible()
+    if action == "blocks":
+        page.get_by_role("button", name="Read GPU blocks").click()
+        expect(page.locator(".gpu-device").first).to_be_visible()
+        page.locator(".gpu-device").first.scroll_into_view_if_needed()
     if action == "zoom":
         page.locator("canvas.timeline").focus()
         for key in "wwww":
             page.keyboard.press(key)
 
 
-def visit(page: Page, site: str, pid: int, name: str) -> None:
+@contextlib.contextmanager
+def programs() -> Iterator[dict[str, int]]:
+    """By their names in PAGES: one that stalls, one whose torch has a GPU (a stand-in)."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        probing("config", "probing.stalls.limit=0.05")
+        commands: dict[str, list[object]] = {
+            "stalls": [sys.executable, "target_stalls.py", "loop", 25, f"{folder}/truth", 0.1, 0.5],
+            "gpu": [ROOT / TORCH, "target_gpu_memory.py", folder],
+        }
+        pids = {}
+        for name, command in commands.items():
+            pids[name] = stack.enter_context(program(command, name, cwd=TARGETS)).pid
+            probing("-t", pids[name], "inject")
+        yield pids
+
+
+def visit(page: Page, site: str, pids: dict[str, int], name: str) -> None:
     address, action = PAGES[name]
-    page.goto(f"{site}#/{address.format(pid=pid)}")
+    page.goto(f"{site}#/{address.format(**pids)}")
     expect(page.locator("main .page > *:visible").first).to_be_visible(timeout=20_000)
     until(page, "!document.querySelector('.state.loading')")
     act(page, action)
     page.wait_for_timeout(2500)  # a round of data
 
 
-def shoot(browser: Browser, site: str, pid: int, name: str) -> None:
+def shoot(browser: Browser, site: str, pids: dict[str, int], name: str) -> None:
     """Every size and theme of one page, visited once for each theme."""
     for theme in ("light", "dark"):
         page = browser.new_page(
             color_scheme=theme, viewport={"width": SIZES["1440"][0], "height": SIZES["1440"][1]}
         )
-        visit(page, site, pid, name)
+        visit(page, site, pids, name)
         for label, (width, height) in SIZES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(500)  # canvases are drawn anew
@@ -103,17 +132,23 @@ def shoot(browser: Browser, site: str, pid: int, name: str) -> None:
 def main(names: list[str]) -> int:
     SHOTS.mkdir(parents=True, exist_ok=True)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with running_job("prefetch") as pids, served() as site, sync_playwright() as playwright:
+    with (
+        served() as site,
+        running_job("prefetch") as ranks,
+        programs() as others,
+        sync_playwright() as playwright,
+    ):
+        pids = {"pid": ranks[0]} | others
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         first = browser.new_page()
-        first.goto(f"{site}#/training?target={pids[0]}&minutes=1")  # probingd begins to measure
+        first.goto(f"{site}#/training?target={ranks[0]}&minutes=1")  # probingd begins to measure
         until(first, "document.querySelector('figure.chart')?.dataset.points > 100", 120)
         for name in names or PAGES:
-            shoot(browser, site, pids[0], name)
+            shoot(browser, site, pids, name)
             print(name, flush=True)
         for name, theme in () if names else DOCS.items():
             page = browser.new_page(color_scheme=theme, viewport={"width": 1280, "height": 800})
-            visit(page, site, pids[0], name)
+            visit(page, site, pids, name)
             page.screenshot(path=IMAGES / f"web-{name}.png")
         browser.close()
     return 0

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from conftest import ROOT, probing
@@ -35,12 +36,13 @@ def test_the_store_is_offered_and_answers(
     visit: Visit,  # noqa: F811
     store: str,
     stragglers: list[int],  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     page = visit("cluster", target=None)
     page.get_by_label("Source").select_option("store")
-    expect(page.locator(".rank strong")).to_have_text(
-        ["0", "1", "2"], timeout=90_000
-    )  # after those of another test
+    page.get_by_label("Job").select_option(tmp_path.name, timeout=90_000)  # beside the one of all tests
+    expect(page.locator(".rank strong")).to_have_text(["0", "1", "2"], timeout=90_000)
+    assert f"job={tmp_path.name}" in page.url
     expect(page.locator("canvas.heat-map")).to_be_visible()
     assert "source=store" in page.url
     picture(page, "cluster-store")

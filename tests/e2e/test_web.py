@@ -22,6 +22,7 @@ PAGES = (
     "flame",
     "training",
     "timeline",
+    "stalls",
     "system",
     "memory",
     "profile",
@@ -40,6 +41,7 @@ DATA = {
     "memory": ".asked",
     "training": ".facts",
     "timeline": "canvas.timeline",
+    "stalls": ":is(.stall, .state.empty)",
     "system": "figure.chart[data-points]",
     "cluster": ":is(.rank, .state.empty)",
     "tables": "[role=option]",
@@ -352,6 +354,11 @@ def test_pages_about_all_targets_show_each_rank(visit: Visit, ranks: list[int]) 
     expect(canvas).to_have_attribute("data-tracks", re.compile("rank 0/Steps.*rank 1/Steps"), timeout=15_000)
 
 
+def is_pass(event: dict) -> bool:
+    """A pass of a step that was traced in full: of the others nobody knows when they were."""
+    return event["name"] in ("forward", "backward") and "in order" not in event["args"]["detail"]
+
+
 def test_the_timeline_has_groups_phases_sums_and_a_search(visit: Visit) -> None:
     page = visit("timeline", minutes=30)  # the exception was raised once, at the start
     canvas = page.locator("canvas.timeline")
@@ -377,6 +384,11 @@ def test_the_timeline_has_groups_phases_sums_and_a_search(visit: Visit) -> None:
     trace = json.loads(download.value.path().read_text())
     names = {event["name"] for event in trace["traceEvents"]}
     assert {"load", "compute", "ZeroDivisionError", "forward"} <= names
+    starts = {
+        track: {event["ts"] for event in trace["traceEvents"] if event.get("cat") == track and fits(event)}
+        for track, fits in (("Steps", is_pass), ("Modules", lambda event: True))
+    }
+    assert starts["Steps"] and starts["Steps"] <= starts["Modules"], "passes are where torch made them"
 
 
 def test_operators_are_profiled_and_leaks_looked_for(visit: Visit) -> None:

@@ -60,8 +60,9 @@ function chooseScope({ target, job }: Scope) {
   go({ target: target ? String(target) : null, job });
 }
 
-function chooseRange(range: Range) {
+function chooseRange(range: Range, isNow = false) {
   const page = pageOf(current().page);
+  if (page.past) return go(isNow ? { from: null, to: null, stall: null } : { ...rangeParams(bounds(range)), stall: null });
   if ("seconds" in range) remember(`seconds.${page.name}`, range.seconds);
   go(rangeParams(range));
 }
@@ -139,7 +140,7 @@ async function show() {
   const job = target ? null : params.get("job");
   const range = rangeOf(params, usualSeconds(page));
   picker.show({ target, job }, page.needsTarget);
-  times.node.hidden = !page.seconds;
+  times.node.hidden = !page.seconds && !(page.past && "from" in range);
   times.show(range);
   showStatus();
   const waits = page.needsTarget && !target ? "waits" : lacksProbe(page, target) ? "no probe" : "";
@@ -199,7 +200,7 @@ function statusWord(): [kind: string, text: string] {
   const target = targetOf(params);
   if (target && (targets.find(target)?.state === "ended" || gone.has(target))) return ["bad", "Ended"];
   const route = pageOf(page);
-  if (route.seconds && "from" in rangeOf(params, 1)) return ["paused", "Frozen"];
+  if ((route.seconds || route.past) && "from" in rangeOf(params, 1)) return ["paused", "Frozen"];
   return ["good", "Live"];
 }
 

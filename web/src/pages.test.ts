@@ -123,6 +123,7 @@ const SHOWN: Record<string, string> = {
   flame: "canvas.flame[data-boxes]",
   training: ".facts",
   timeline: "canvas.timeline",
+  stalls: ".stall",
   system: "figure.chart",
   cluster: ".rank, .state.empty",
   query: ".past",
@@ -230,5 +231,33 @@ test("a process without a probe has a button that puts one in, and its findings 
   root.querySelector<HTMLButtonElement>(".unprobed button")?.click();
   await vi.waitFor(() => expect(asked).toContain('POST inject {"target":99}'));
   ANSWERS.diagnose = { findings: [], rules: 12 };
+  stop.abort();
+});
+
+test("a flame graph of a time that is over changes nothing and records nothing", async () => {
+  const { root, stop } = await open("flame", "stall=1767225600000000000");
+  await vi.waitFor(() => expect(asked.some((each) => each.includes("timestamp_ns = 1767225600000000000"))).toBe(true));
+  await vi.waitFor(() => expect(root.querySelector(".loading")).toBeNull());
+  expect(asked.filter((each) => /POST (profile|config)/.test(each))).toEqual([]);
+  stop.abort();
+});
+
+test("where stalls are not watched for, the page says so and offers it", async () => {
+  ANSWERS.query = { ...ROWS, rows: [] };
+  const settings = [{ name: "probing.stalls.limit", value: "0", default: "0", type: "seconds", description: "" }];
+  const before = ANSWERS.config;
+  ANSWERS.config = { settings };
+  vi.stubGlobal("fetch", async (input: URL | string, options?: RequestInit) => {
+    if (!String(input).includes("events")) return answer(input, options);
+    const text = `event: results\ndata: ${JSON.stringify({ stalls: { ...ROWS, rows: [] } })}\n\n`;
+    return new Response(text, { headers: { "Content-Type": "text/event-stream" } });
+  });
+  const { root, stop } = await open("stalls");
+  await vi.waitFor(() => expect(root.textContent).toContain("Stalls are not watched for"));
+  const watch = [...root.querySelectorAll("button")].find((each) => each.textContent === "Watch for stalls");
+  watch?.click();
+  await vi.waitFor(() => expect(asked).toContain('POST config {"set":{"probing.stalls.limit":0.05}}'));
+  ANSWERS.query = ROWS;
+  ANSWERS.config = before;
   stop.abort();
 });

@@ -23,6 +23,7 @@ export const PAGES: Route[] = [
     load: () => import("./pages/flame"),
     icon: "M4 20h16v-4H4zM4 14h10v-4H4zM7 8h5V4H7zM16 14h4v-4h-4z",
     needsTarget: true,
+    past: true,
   },
   {
     name: "training",
@@ -37,6 +38,13 @@ export const PAGES: Route[] = [
     load: () => import("./pages/timeline"),
     icon: "M4 6h6M8 11h9M6 16h4M14 16h6M4 20h16",
     seconds: 10,
+  },
+  {
+    name: "stalls",
+    title: "Stalls",
+    load: () => import("./pages/stalls"),
+    icon: "M12 4a8 8 0 1 1 0 16 8 8 0 0 1 0-16M12 8v5l3 2",
+    seconds: 3600,
   },
   {
     name: "system",

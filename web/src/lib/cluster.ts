@@ -116,5 +116,7 @@ export function heatField(rows: Omit<RankStep, "job">[]): HeatField {
     const [y, x] = [row.get(rank), column.get(step)];
     if (x !== undefined && y !== undefined) cells[y][x] = heats[i];
   });
-  return { ranks, steps, cells };
+  const known = rows.flatMap(({ duration }) => (typeof duration === "number" ? [duration] : []));
+  const [low, high] = known.reduce(([a, b], one) => [Math.min(a, one), Math.max(b, one)], [Infinity, -Infinity]);
+  return { ranks, steps, cells, low, high };
 }

@@ -21,6 +21,8 @@ const PAGES: Record<string, [page: string, more?: Changes]> = {
   exposed_communication: ["profile"],
   gpu_fault: ["system"],
   gpu_throttled: ["system"],
+  slow_rdma: ["system"],
+  recompilation: ["query", { q: "SELECT * FROM python.recompiles ORDER BY timestamp DESC" }],
 };
 
 // Pages about all ranks get the job, the others the first process that it is about.

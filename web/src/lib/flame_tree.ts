@@ -82,7 +82,13 @@ export function intervalSql(seconds: number, periodNs: number) {
     FROM python.samples WHERE timestamp > ${ago(2)} GROUP BY ALL`;
 }
 
-// Rows of that query as those of GET samples, which knows the names of threads and whose code a frame is.
+// The same of a time that is over; `when` is a condition on it (lib/range.ts).
+export function pastSql(when: string, periodNs: number) {
+  return `SELECT tid, stack, on_cpu, has_gil, true AS recent, round(sum(weight) * 1e9 / ${Number(periodNs)}) AS weight
+    FROM python.samples WHERE ${when} GROUP BY ALL`;
+}
+
+// Rows of these queries as those of GET samples, which knows the names of threads and whose code a frame is.
 export function splitInterval(rows: IntervalRow[], sampled: FoldedStack[]) {
   const names = new Map(sampled.map(({ tid, thread_name: name }) => [tid, name]));
   const known: Map<string, FlameClass> = new Map();

@@ -1,6 +1,17 @@
 // Events of several tables on one axis of time: tracks of ranks, searched, summed, and as a trace. Pure.
 import { groupBy } from "./cells";
-import type { CounterRow, EventRow, Group, PhaseRow, Sum, TimelineEvent, Track } from "../types/training";
+import type {
+  CallRow,
+  CounterRow,
+  EventRow,
+  Group,
+  PartTime,
+  PhaseRow,
+  StepPart,
+  Sum,
+  TimelineEvent,
+  Track,
+} from "../types/training";
 
 const CLOCK_MS = 0.05; // what follows at once may seem to overlap by that much
 const TOUCHING = 0.05; // and steps, which follow each other, by this share of the shorter one
@@ -8,13 +19,14 @@ export const MOST = 20_000; // of each kind, the latest
 
 const NAMED = "coalesce(rank::VARCHAR, '') AS rank, pid";
 const PHASES = ["data_wait", "forward", "backward", "optimizer"] as const;
+const PART_OF_STAGE: Record<string, StepPart> = { forward: "forward", backward: "backward", step: "optimizer" };
 export const STEPS = "Steps";
 
 // In the order in which they stand in a group.
 const KINDS = [
   {
     track: "Modules",
-    sql: `SELECT ${NAMED}, operation_name AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, module_type AS detail FROM python.torch_trace`,
+    sql: `SELECT ${NAMED}, operation_name AS name, timestamp_ns, duration_ms AS ms, NULL AS tid, module_type AS detail, step, stage, phase FROM python.torch_trace`,
   },
   {
     track: "Collectives",
@@ -23,6 +35,10 @@ const KINDS = [
   {
     track: "Spans",
     sql: `SELECT ${NAMED}, name, timestamp_ns, duration_ms AS ms, tid, attributes AS detail FROM python.spans`,
+  },
+  {
+    track: "Stalls",
+    sql: `SELECT ${NAMED}, kind || coalesce(' in ' || func, '') AS name, timestamp_ns, duration * 1000 AS ms, tid, why AS detail FROM python.stalls`,
   },
   {
     track: "Garbage collection",
@@ -51,20 +67,59 @@ export function timelineQueries(when: string): Record<string, string> {
 
 const ownerOf = ({ rank, pid }: { rank: string; pid: number }) => (rank === "" ? `pid ${pid}` : `rank ${rank}`);
 
-// A step, and below it its parts in the order in which they come. How long each took in all is measured, not when:
-// a part that a step has several times is one here.
-function stepEvents(row: PhaseRow): TimelineEvent[] {
+// The calls of torch within the steps that are traced in full say when their parts were: by owner, step and phase.
+// Passes that follow each other are one part until something else comes in between.
+export function partTimes(calls: CallRow[]): Map<string, PartTime[]> {
+  const times: Map<string, PartTime[]> = new Map();
+  const known = calls.filter(({ step, stage, ms }) => step !== null && ms !== null && stage in PART_OF_STAGE);
+  for (const [key, own] of groupBy(known, partKey)) {
+    const parts: PartTime[] = [];
+    const spans = own
+      .map(({ stage, timestamp_ns: at, ms }) => ({ part: PART_OF_STAGE[stage], start: Number(at) / 1e6, ms: ms! }))
+      .sort((a, b) => a.start - b.start || b.ms - a.ms);
+    for (const { part, start, ms } of spans) {
+      const last = parts[parts.length - 1];
+      if (last?.part === part) last.ms = Math.max(last.ms, start + ms - last.start);
+      else parts.push({ part, start, ms });
+    }
+    times.set(key, parts);
+  }
+  return times;
+}
+
+const partKey = (row: Pick<CallRow, "rank" | "pid" | "step" | "phase">) =>
+  `${ownerOf(row)}\n${row.step}\n${row.phase ?? "train"}`;
+
+// A step, and below it its parts: at their times where calls were recorded, else in the order in which they come, of
+// which only the length is known. A part that a step has several times is one then.
+function stepEvents(row: PhaseRow, times: Map<string, PartTime[]>): TimelineEvent[] {
   const start = Number(row.timestamp_ns) / 1e6;
   const ms = row.ms ?? 0;
   const label = row.phase && row.phase !== "train" ? `${row.phase} ` : "step ";
   const step = { name: `${label}${row.step ?? ""}`, kind: STEPS, start, ms, detail: "", row: 0 };
+  const part = (kind: StepPart, at: number, took: number, how: string): TimelineEvent => ({
+    name: kind.replace("_", " "),
+    kind,
+    start: at,
+    ms: took,
+    detail: `${step.name}${how}`,
+    row: 1,
+  });
+  const took = (name: StepPart) => (row[name] ?? 0) * 1000;
+  const timed = times.get(partKey(row))?.filter((one) => one.start >= start - CLOCK_MS && one.start < start + ms) ?? [];
+  const isComplete = ["forward", "backward"].every(
+    (name) => took(name as StepPart) === 0 || timed.some((one) => one.part === name),
+  );
+  if (timed.length > 0 && isComplete) {
+    const wait = Math.min(took("data_wait"), timed[0].start - start); // a batch comes before the first pass
+    const waited = wait > 0 ? [part("data_wait", start, wait, "")] : [];
+    return [step, ...waited, ...timed.map((one) => part(one.part, one.start, one.ms, ""))];
+  }
   const parts: TimelineEvent[] = [];
   let at = start;
   for (const phase of PHASES) {
-    const took = (row[phase] ?? 0) * 1000;
-    if (took > 0)
-      parts.push({ name: phase.replace("_", " "), kind: phase, start: at, ms: took, detail: step.name, row: 1 });
-    at += took;
+    if (took(phase) > 0) parts.push(part(phase, at, took(phase), ", in order: when was not recorded"));
+    at += took(phase);
   }
   return [step, ...parts];
 }
@@ -122,7 +177,8 @@ export function groupsOf(records: Record<string, unknown[]>): Group[] {
     if (list) for (const event of events) list.push(event);
     else own.set(name, events);
   };
-  for (const row of (records[STEPS] ?? []) as PhaseRow[]) add(ownerOf(row), STEPS, stepEvents(row));
+  const times = partTimes((records.Modules ?? []) as CallRow[]);
+  for (const row of (records[STEPS] ?? []) as PhaseRow[]) add(ownerOf(row), STEPS, stepEvents(row, times));
   for (const { track } of KINDS) {
     for (const row of (records[track] ?? []) as EventRow[]) {
       const event = eventOf(row, track);

@@ -1,9 +1,9 @@
 // All ranks of a job at one glance: who differs, where they are, what is wrong.
 import { get } from "../lib/api";
 import { heat, heatField, jobsOf, METRICS, ofJob, QUERIES, ranges, slowestOften } from "../lib/cluster";
-import { fill, h, setText } from "../lib/dom";
+import { fill, h } from "../lib/dom";
 import { count } from "../lib/format";
-import { link, setParams } from "../lib/state";
+import { current, link, makeHash, setParams } from "../lib/state";
 import { followQueries, recordsOf } from "../lib/stream";
 import { loadStore } from "../lib/store";
 import { targets } from "../lib/targets";
@@ -43,15 +43,23 @@ export function mount({ root, params, job: chosen, signal, live }: PageContext) 
   const ranks = card(h("span", {}, "Ranks by ", metric.node), grid);
   const body = h("div", { class: "page" }, findings, ranks, stacks, behind.node, steps);
 
-  // Of several jobs the one that is looked at, else the first: which one is said.
+  // Of several jobs the one that is looked at, else the first; those of other hosts can be chosen here only.
   let job = "";
-  const which = h("p", { class: "quiet-text", hidden: true });
-  fill(root, sourcePicker(params, signal), which, place.node);
+  const select = h("select", { "aria-label": "Job", onchange: () => chooseJob(select.value) });
+  const which = h("label", { class: "check", hidden: true }, "Job", select);
+  let offered = "";
+  const offer = (names: string[]) => {
+    which.hidden = names.length < 2;
+    const text = JSON.stringify(names);
+    if (text !== offered) fill(select, names.map((name) => h("option", { value: name }, name || "without a name")));
+    offered = text;
+    select.value = job;
+  };
+  fill(root, h("div", { class: "toolbar" }, sourcePicker(params, signal), which), place.node);
   const draw = (rows: ClusterRows) => {
     const names = jobsOf(rows.ranks);
     job = chosen !== null && names.includes(chosen) ? chosen : (names[0] ?? "");
-    which.hidden = chosen !== null || names.length < 2;
-    setText(which, `Job ${job}; ${count(names.length - 1, "other")} can be chosen above.`);
+    offer(names);
     drawJob(ofJob(rows, job));
   };
   const drawJob = ({ ranks, stacks: groups, steps: rows, slowest }: ClusterRows) => {
@@ -84,6 +92,13 @@ export function mount({ root, params, job: chosen, signal, live }: PageContext) 
     heard: (results) => draw(recordsOf(results)),
     failed: (error) => place.fail(error),
   });
+}
+
+function chooseJob(name: string): void {
+  const { page, params } = current();
+  params.delete("target");
+  params.set("job", name);
+  location.hash = makeHash(page, params);
 }
 
 // The rank that the others wait for, step by step: its own time, and that of the rank in the middle.

@@ -1,7 +1,10 @@
 // Where the time goes: a recording of some seconds, or what is sampled all the time, as a flame graph.
 import { asFailure, get, post, records } from "../lib/api";
 import { download, h } from "../lib/dom";
-import { collapsed, fromFolded, fromProfile, intervalSql, select, splitInterval } from "../lib/flame_tree";
+import { collapsed, fromFolded, fromProfile, intervalSql, pastSql, select, splitInterval } from "../lib/flame_tree";
+import { clock, seconds as secondsText } from "../lib/format";
+import { rangeText, within } from "../lib/range";
+import { foldedOf, oneStallSql, placeOf } from "../lib/stalls";
 import { setParams } from "../lib/state";
 import { jobName, targets } from "../lib/targets";
 import { makeFlameControls } from "../parts/flame_controls";
@@ -10,12 +13,14 @@ import { card, empty, loading, Place } from "../parts/states";
 import type { GetAnswers, Sampling } from "../types/api";
 import type { Recorded } from "../types/flame";
 import type { Changes, PageContext } from "../types/page";
+import type { StallRow } from "../types/stalls";
 
 const LIVE_MS = 2000;
 const LIVE_SECONDS_APART = 0.02;
 const AT_FIRST_S = 1;
+const SAMPLED_NS = 1e8; // apart, where nobody says otherwise
 
-export function mount({ root, params, target, signal, live }: PageContext<number>) {
+export function mount({ root, params, target, range, signal, live }: PageContext<number>) {
   const place = new Place();
   const graph = new FlameGraph(params, signal, setParams);
   const ranks = ranksBeside(target);
@@ -24,6 +29,8 @@ export function mount({ root, params, target, signal, live }: PageContext<number
   let baseline: Recorded | null = null;
   let startedHere = false;
   let mayStart = false; // somebody has switched it on here
+  let unit = "samples"; // of weights
+  const isPast = "from" in range || params.has("stall"); // a link to a time that is over
   const controls = makeFlameControls(
     params,
     {
@@ -59,7 +66,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     if (list.length === 0) return place.show(nothingRan());
     const other = before ?? baseline;
     place.show(body);
-    graph.set(list, other && other !== recorded ? stacksOf(other) : null);
+    graph.set(list, other && other !== recorded ? stacksOf(other) : null, unit);
   }
 
   // Several are sampled at the same moments.
@@ -75,6 +82,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     try {
       recorded = await record(seconds);
       before = null;
+      unit = "samples";
       place.fail(null);
       describe(recorded[0].profile!);
       redraw();
@@ -142,6 +150,27 @@ export function mount({ root, params, target, signal, live }: PageContext<number
     redraw();
   }
 
+  // A stall by its own stacks, which were read every few ms; another time by what was sampled then.
+  async function readPast() {
+    const stall = params.get("stall");
+    if (stall !== null && /^\d+$/.test(stall)) {
+      const [row] = await records<StallRow>(oneStallSql(stall), { target, signal });
+      if (!row) return place.show(empty("This stall is no longer kept", "Newer ones have taken its place in memory."));
+      unit = "ms";
+      recorded = [{ rank: "", folded: foldedOf(row) }];
+      controls.describe(`${row.kind.replaceAll("_", " ")} at ${clock(Number(row.timestamp_ns) / 1e6)}: ${secondsText(row.duration)} in ${placeOf(row)}`);
+      return redraw();
+    }
+    const samples = await readSamples();
+    const sql = pastSql(within(range), samples?.period_ns ?? SAMPLED_NS);
+    const { now } = splitInterval(await records(sql, { target, signal }), samples?.folded ?? []);
+    if (now.length === 0) return place.show(nothingSampled());
+    recorded = [{ rank: "", folded: now }];
+    const taken = now.reduce((sum, { weight }) => sum + weight, 0);
+    controls.describe(`${taken} samples, ${rangeText(range)}`);
+    redraw();
+  }
+
   // Something to look at from the beginning: what was sampled anyway, else a recording of a moment, which is read
   // from outside and changes no setting.
   async function first() {
@@ -152,7 +181,7 @@ export function mount({ root, params, target, signal, live }: PageContext<number
 
   const again = live(async () => {
     try {
-      if (!controls.following()) return void (recorded === null && (await first()));
+      if (!controls.following()) return void (recorded === null && (await (isPast ? readPast() : first())));
       const samples = await readSamples();
       if (!samples?.running && !mayStart) return place.show(notSampled()); // a link changes no setting
       if (!samples?.running) return await setSampling(true);
@@ -184,6 +213,13 @@ function invitation() {
 
 function notSampled() {
   return empty("This process is not sampled", "Switch “Continuous” off and on again to start sampling it.");
+}
+
+function nothingSampled() {
+  return empty(
+    "Nothing was sampled in this time",
+    "probingd samples every probed process ten times a second and keeps the last minutes. Record takes a new picture.",
+  );
 }
 
 function nothingRan() {

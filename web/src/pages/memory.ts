@@ -1,12 +1,14 @@
 // What takes the memory: over time, what there is more and more of, and tensors by kind.
-import { asFailure, records } from "../lib/api";
+import { asFailure, post, records } from "../lib/api";
 import { fill, h } from "../lib/dom";
-import { bytes, integer, parseTime, span } from "../lib/format";
+import { bytes, clock, integer, parseTime, span } from "../lib/format";
 import { within } from "../lib/range";
 import { actionButton } from "../parts/actions";
+import { readBlocks } from "../parts/gpu_blocks";
 import { plainTable } from "../parts/plain_table";
 import { SeriesBoard } from "../parts/series";
 import { empty, failure, Place } from "../parts/states";
+import type { Right } from "../types/api";
 import type { Child, PageContext } from "../types/page";
 import type { PlainColumn, SeriesSpec } from "../types/tables";
 import type { CensusRow, LeakRow } from "../types/memory";
@@ -59,6 +61,8 @@ const KIND_COLUMNS: PlainColumn[] = [
   ["Memory", "number"],
 ];
 
+const BLOCK_SECONDS = 3;
+
 const kindOf = ({ type, shape, dtype }: CensusRow) => [type, shape, dtype].filter(Boolean).join(" ");
 
 export function mount({ root, target, range, signal }: PageContext<number>) {
@@ -72,7 +76,8 @@ export function mount({ root, target, range, signal }: PageContext<number>) {
     const counted = await records<CensusRow>(CENSUS, options);
     return kindTable(counted.length > 0 ? counted : await records<CensusRow>(NOW, options));
   });
-  place.show(h("div", { class: "page" }, board.node, h("div", { class: "cards wide" }, leaks, census)));
+  const gpu = gpuBlocks(target, signal);
+  place.show(h("div", { class: "page" }, board.node, h("div", { class: "cards wide" }, leaks, census), gpu));
   fill(root, place.node);
   board.follow({ target, when: within(range), place });
 }
@@ -80,14 +85,43 @@ export function mount({ root, target, range, signal }: PageContext<number>) {
 const leakText =
   "Each question is a count of objects in the running job, and takes some milliseconds of it. Ask twice with some time between: what has grown is listed with what holds it.";
 
+const blockText =
+  "Torch's GPU allocator, block by block: who allocated what, and what lies free in pieces. Its history is recorded for some seconds, so that blocks which come in that time have their stacks; the job goes on.";
+
+// What was read last is there on arrival: the snapshot is kept.
+function gpuBlocks(target: number, signal: AbortSignal): HTMLElement {
+  const last = h("div", {});
+  const node = asked("GPU memory by who allocated it", "Read GPU blocks", blockText, async () => {
+    const { problem } = await post("gpu_memory", { target, seconds: BLOCK_SECONDS }, signal);
+    const read = await readBlocks(target, signal);
+    return [problem ? h("p", { class: "quiet-text" }, problem) : null, read?.node ?? noBlocks()];
+  }, "profile", last);
+  const show = async () => {
+    const read = await readBlocks(target, signal);
+    if (read) fill(last, h("p", { class: "quiet-text" }, `As of ${clock(parseTime(read.taken))}.`), read.node);
+  };
+  show().catch(() => {}); // the button will say why
+  return node;
+}
+
+function noBlocks() {
+  return empty("Torch's allocator has no memory of a GPU", "It has not been used in this process.");
+}
+
 // What costs the job something is read when somebody asks for it.
-function asked(title: string, text: string, why: string, read: () => Promise<Child>): HTMLElement {
-  const result = h("div", {});
+function asked(
+  title: string,
+  text: string,
+  why: string,
+  read: () => Promise<Child>,
+  right: Right = "read",
+  result: HTMLElement = h("div", {}),
+): HTMLElement {
   const said = h("p", { class: "quiet-text", role: "status" }, why);
   const button = actionButton(
     {
       text,
-      right: "read",
+      right,
       title: why,
       run: async () => {
         try {

@@ -26,6 +26,7 @@ const GROUPS: Record<string, string> = {
   profile: "PyTorch",
   trace: "PyTorch",
   python: "Python",
+  stalls: "Stalls",
   sample_rate: "Sampling",
   sample_native: "Sampling",
   sample_memory: "Sampling",

@@ -92,7 +92,9 @@ export class FlameGraph {
     );
   }
 
-  set(stacks: FlameStack[], before: FlameStack[] | null = null): void {
+  // `unit` is that of the weights.
+  set(stacks: FlameStack[], before: FlameStack[] | null = null, unit = "samples"): void {
+    for (const view of [this.view, this.callers, this.callees]) view.unit = unit;
     this.stacks = stacks;
     this.before = before;
     this.draw();

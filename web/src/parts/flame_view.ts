@@ -23,6 +23,7 @@ export class FlameView {
   pattern: RegExp | null = null;
   changes: Map<FlameNode, number> | null = null; // against another tree
   inverted = false;
+  unit = "samples"; // of ticks
   private drawn: Painted[] = [];
   private readonly children: Map<FlameBox | null, FlameBox[]> = new Map();
 
@@ -148,7 +149,7 @@ export class FlameView {
     const change = this.changes
       ? `${(100 * (this.changes.get(node) ?? 0)).toFixed(2)} points against the baseline`
       : "";
-    const numbers = `${ticks} samples, ${percentOf(ticks, this.total)}, ${self} of its own`;
+    const numbers = `${ticks} ${this.unit}, ${percentOf(ticks, this.total)}, ${self} of its own`;
     const whose = kind === "group" ? "" : classTitle(kind);
     this.tip.show(this.node, x, y, h("strong", {}, label), ranks, numbers, change, [whose, file].filter(Boolean).join(" · "));
   }

@@ -1,14 +1,14 @@
 // The time that pages look at: presets, from one moment to another, back and forth, and back to now.
 import { fill, h } from "../lib/dom";
 import { bounds, fromPreset, PRESETS, presetOf, rangeText } from "../lib/range";
-import type { Hear, Range } from "../types/page";
+import type { Range } from "../types/page";
 
 const CUSTOM = "custom";
 
 export class RangePicker {
   range: Range = { seconds: 300 };
 
-  private readonly changed: Hear<Range>;
+  private readonly changed: (range: Range, isNow?: boolean) => void;
   private readonly select = h("select", { "aria-label": "Time range", onchange: () => this.chosen() });
   private readonly back = stepButton("‹", "Earlier", () => this.shift(-0.5));
   private readonly forth = stepButton("›", "Later", () => this.shift(0.5));
@@ -19,7 +19,8 @@ export class RangePicker {
   );
   readonly node = h("div", { class: "range-picker" }, this.back, this.select, this.forth, this.now);
 
-  constructor(changed: Hear<Range>) {
+  // `isNow`: back to what happens now, rather than another time.
+  constructor(changed: (range: Range, isNow?: boolean) => void) {
     this.changed = changed;
   }
 
@@ -48,7 +49,7 @@ export class RangePicker {
   private follow() {
     const { from, to } = bounds(this.range);
     const fits = PRESETS.find(([name]) => bounds(fromPreset(name)).to - bounds(fromPreset(name)).from >= to - from);
-    this.changed(fromPreset((fits ?? PRESETS[2])[0]));
+    this.changed(fromPreset((fits ?? PRESETS[2])[0]), true);
   }
 
   private ask() {

@@ -132,6 +132,7 @@ export interface PostAnswers {
   config: { settings: Setting[] };
   eject: object;
   eval: EvalAnswer;
+  gpu_memory: { snapshot: number; blocks: number; problem: string };
   inject: { pid: number; version: string; already?: boolean; held_us?: number };
   interrupt: object;
   profile: Profile;

@@ -53,6 +53,7 @@ export interface Route {
   needsTarget?: boolean;
   needsProbe?: boolean;
   seconds?: number; // pages about a time: how much of it they show at first
+  past?: boolean; // shows what is now, and a time that is over when the address names one
 }
 
 // A pid, or null for all targets; never null where the route needs one.

@@ -142,4 +142,6 @@ export interface HeatField {
   ranks: number[];
   steps: number[];
   cells: (number | null)[][];
+  low: number; // the shortest, in seconds
+  high: number;
 }

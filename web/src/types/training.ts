@@ -56,6 +56,20 @@ export interface EventRow extends Owned {
   detail: Cell;
 }
 
+// A call of a module or an optimizer.
+export interface CallRow extends EventRow {
+  step: number | null;
+  stage: string;
+  phase: string | null;
+}
+
+// When a part of a step was, in ms.
+export interface PartTime {
+  part: StepPart;
+  start: number;
+  ms: number;
+}
+
 export interface PhaseRow extends Owned, Record<StepPart, number | null> {
   step: number | null;
   ms: number | null;
