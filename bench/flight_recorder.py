@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 
 import harness  # noqa: E402
-from promises import Promises  # noqa: E402
+from promises import Promises, machine  # noqa: E402
 
 TORCH = ROOT / "build/torch-venv/bin/python"
 FULL = 2000  # what torch keeps
@@ -97,6 +97,7 @@ def measure(probing: harness.Cli, pid: int, readings: int) -> int:
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
     content = {
+        "machine": machine(),
         "load": os.getloadavg(),
         "readings": len(took_ms),
         "median_ms": median,

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/integration")]
 
 import harness  # noqa: E402
-from promises import Promises  # noqa: E402
+from promises import Promises, machine  # noqa: E402
 
 RUNS = 5
 MOST_SECONDS = 4.0
@@ -61,7 +61,14 @@ def main() -> int:
     print(f"{objects:,} objects, {answer['references']:,} references: {' '.join(f'{s:.2f}' for s in took)} s")
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
-    content = {"objects": objects, "runs": RUNS, "median_s": statistics.median(took), "peak_mb": min(peaks)}
+    content = {
+        "machine": machine(),
+        "load": os.getloadavg(),
+        "objects": objects,
+        "runs": RUNS,
+        "median_s": statistics.median(took),
+        "peak_mb": min(peaks),
+    }
     (results / time.strftime("heap-%Y%m%d-%H%M%S.json")).write_text(json.dumps(content, indent=1) + "\n")
     promises = Promises()
     promises.at_most("memory --heap of 2 million objects, whole command", min(took), MOST_SECONDS, "s")

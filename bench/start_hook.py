@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from promises import Promises
+from promises import Promises, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -90,8 +89,7 @@ def main() -> int:
         rows.append(row)
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    content = {"machine": machine, "runs": runs, "rows": rows}
+    content = {"machine": machine(), "load": os.getloadavg(), "runs": runs, "rows": rows}
     (results / time.strftime("start_hook-%Y%m%d-%H%M%S.json")).write_text(
         json.dumps(content, indent=1) + "\n"
     )

@@ -4,7 +4,7 @@
 
 Each section has the method (what the script says about itself), the date, the machine, the peers and, as a
 red line, what was promised. `bench_page.py publish` copies the newest results to bench/published, with
-their dates.
+their dates, and makes docs/benchmarks.md from them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bench_plot import Bar, Block, Heading, Plot, Table, to_html, to_markdown
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench/results"
 PUBLISHED = ROOT / "bench/published"  # committed, each with its date
+PAGE = ROOT / "docs/benchmarks.md"  # made from them, committed, too
 TITLE = "Benchmarks: overhead and speed beside py-spy, austin, pystack, gdb"
 ABOUT = (
     "Results of `make bench`, each with its date and machine. Medians; bars are on a logarithmic scale, the "
@@ -299,7 +300,8 @@ def method(script: str) -> str:
 def machine(content: Content) -> str:
     about = content.get("about", {})
     told = content.get("machine") or ", ".join(f"{name} {value}" for name, value in about.items())
-    return f"Machine: {told or 'not recorded'}."
+    load = f", at a load of {content['load'][1]:.0f}" if "load" in content else ""
+    return f"Machine: {told or 'not recorded'}{load}."
 
 
 def blocks(folder: Path) -> list[Block]:
@@ -332,6 +334,7 @@ def publish() -> None:
         content["date"] = when(path, content)
         (PUBLISHED / f"{kind}.json").write_text(json.dumps(content, indent=1) + "\n")
         print(f"bench/published/{kind}.json: {content['date']}")
+    PAGE.write_text(page(PUBLISHED))
 
 
 def main() -> int:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bench_page
 import help_text
 import library_pages
 import reference_pages
@@ -35,7 +34,6 @@ GENERATED = (
     "reference/api.md",
     "reference/python.md",
     "reference/c.md",
-    "benchmarks.md",
 )
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
@@ -96,7 +94,6 @@ def write_sources() -> None:
         "reference/api.md": reference_pages.api_page(),
         "reference/python.md": library_pages.python_page(),
         "reference/c.md": library_pages.c_page(),
-        "benchmarks.md": bench_page.page(),
     }
     assert set(made) == set(GENERATED)
     for name, text in made.items():

@@ -109,13 +109,22 @@ def test_what_was_not_measured_has_no_section(results: Path) -> None:
 def test_publishing_keeps_the_date_of_a_result(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_page, "RESULTS", results)
     monkeypatch.setattr(bench_page, "PUBLISHED", results / "published")
+    monkeypatch.setattr(bench_page, "PAGE", results / "benchmarks.md")
     path = results / "server.json"
     path.write_text(json.dumps(RESULTS["server"]))
     os.utime(path, (1_700_000_000, 1_700_000_000))
     bench_page.publish()
     kept = json.loads((results / "published/server.json").read_text())
     assert kept == RESULTS["server"] | {"date": "2023-11-14 22:13 UTC"}
-    assert "2023-11-14 22:13 UTC" in bench_page.page(results / "published")
+    assert "2023-11-14 22:13 UTC" in (results / "benchmarks.md").read_text()
+
+
+def test_the_committed_page_is_made_from_committed_results_with_date_and_machine() -> None:
+    page = bench_page.PAGE.read_text()
+    assert page == bench_page.page()
+    assert page.count("\n## ") == len(list(bench_page.PUBLISHED.glob("*.json"))) > 0
+    assert page.count("Machine: ") == page.count("\n## ")
+    assert not re.search("not (measured|recorded)", page, re.IGNORECASE)
 
 
 def test_every_kind_of_result_is_shown(results: Path) -> None:

@@ -1,5 +1,5 @@
 // All ranks of the job, on all hosts that probingd knows: what is asked, and what is made of it.
-import { bytes, integer, percent, seconds } from "./format";
+import { bytes, integer, percent, seconds, shortFile } from "./format";
 import type { ClusterRows, HeatField, OfJob, RankMetric, RankRow, RankStep, SlowestRow } from "../types/targets";
 
 // What can colour the grid.
@@ -76,6 +76,17 @@ export function slowestOften(rows: Omit<SlowestRow, "job">[]): { rank: number; s
   const counts = new Map<number, number>();
   for (const { rank } of rows) counts.set(rank, (counts.get(rank) ?? 0) + 1);
   return [...counts].map(([rank, steps]) => ({ rank, steps })).sort((a, b) => b.steps - a.steps);
+}
+
+const LIBRARY = /\/(site|dist)-packages\/|\/lib\/python3[^/]*\/|\(<frozen/;
+
+// The lines of a stack, the innermost first, without functions of ours and with short names of files; and the innermost
+// one of the program itself, where there is one.
+export function readableStack(stack: string): { place: string; text: string } {
+  const short = (line: string) => line.replace(/\((\/[^()]*)\)$/, (_all, file: string) => `(${shortFile(file)})`);
+  const lines = stack.split("\n").filter((line) => line.trim() !== "" && !line.includes("(<libprobing>"));
+  const own = lines.find((line) => !LIBRARY.test(line)) ?? lines[0] ?? "no Python code";
+  return { place: short(own.trim()), text: lines.map(short).join("\n") };
 }
 
 // [0, 1, 2, 5] → "0–2, 5"

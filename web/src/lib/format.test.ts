@@ -44,7 +44,7 @@ test("numbers keep what counts and integers all digits", () => {
   expect(integer(2n ** 63n - 1n)).toBe("9 223 372 036 854 775 807");
   expect(count(1, "row")).toBe("1 row");
   expect(count(2000, "row")).toBe("2 000 rows");
-  expect(percent(99.96)).toBe("100 %");
+  expect([99.96, 45.61, 1.99, 0.998, 0.0412, 0.001].map(percent)).toEqual(["100 %", "45.6 %", "2 %", "1 %", "0.04 %", "0 %"]);
   expect(withUnit(2048, "bytes/s")).toBe("2 KB/s");
   expect(withUnit(250, "ms")).toBe("250 ms");
 });

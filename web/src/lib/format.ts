@@ -45,9 +45,10 @@ export function span(value: unknown) {
     .join(" ");
 }
 
+// Three digits at most, and none behind the second decimal: 97.5 %, 1.9 %, 0.04 %.
 export function percent(value: unknown) {
   if (!isNumber(value)) return "–";
-  return `${Math.abs(value) < 0.005 ? 0 : rounded(value, 3)} %`;
+  return `${Math.abs(value) < 10 ? Number(value.toFixed(Math.abs(value) < 1 ? 2 : 1)) : rounded(value, 3)} %`;
 }
 
 export function integer(value: unknown) {

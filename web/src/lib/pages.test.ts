@@ -1,6 +1,6 @@
 // What pages compute: addresses, timelines, trainings, areas.
 import { expect, test } from "vitest";
-import { heat, heatField, jobsOf, ofJob, ranges, slowestOften } from "./cluster";
+import { heat, heatField, jobsOf, ofJob, ranges, readableStack, slowestOften } from "./cluster";
 import { makeHash, parseHash } from "./state";
 import { groupsOf, STEPS, sumsOf, toChromeTrace } from "./timeline";
 import { byName, leaves, mergeStages, otherPart } from "./training";
@@ -136,6 +136,17 @@ test("areas fill the map in proportion", () => {
 test("ranks that follow each other are a range", () => {
   expect(ranges([0, 1, 2, 5, 7, 8])).toBe("0–2, 5, 7–8");
   expect(ranges([])).toBe("");
+});
+
+test("stacks of ranks are read by the program's own line, without functions of ours and long paths", () => {
+  const stack = `all_reduce (/venv/lib/python3.11/site-packages/torch/distributed/c10d.py:3252)
+wrap_collective.<locals>.wrapper (<libprobing>:100)
+train_step (/job/train.py:72)
+main (/job/train.py:89)`;
+  const { place, text } = readableStack(stack);
+  expect(place).toBe("train_step (train.py:72)");
+  expect(text).toBe("all_reduce (torch/distributed/c10d.py:3252)\ntrain_step (train.py:72)\nmain (train.py:89)");
+  expect(readableStack("").place).toBe("no Python code");
 });
 
 test("noise is not painted, a difference is, and what is unknown stays so", () => {

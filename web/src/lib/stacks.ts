@@ -3,8 +3,10 @@ import { post, records } from "./api";
 import type { Profile } from "../types/api";
 import type { StackRow, Thread } from "../types/flame";
 
+const OWN_FILE = "<libprobing>"; // functions of the probe, which stand between those of the program
+export const NOT_OURS = `file IS DISTINCT FROM '${OWN_FILE}'`;
 const SQL = `SELECT tid, thread_name, has_gil, state, wait_channel, task, depth, func, file, lineno
-  FROM python.stacks ORDER BY tid, depth`;
+  FROM python.stacks WHERE ${NOT_OURS} ORDER BY tid, depth`;
 const MOMENT = { seconds: 0.05, hz: 40, native: true };
 
 export async function loadStacks(
@@ -48,7 +50,8 @@ export function withNative(threads: Thread[], profile: Profile): Thread[] {
     const i = last.get(id);
     if (i === undefined) return null;
     const frames = profile.stacks[stack[i]].map((frame) => profile.frames[frame]).reverse();
-    const shown = frames.map(({ kind, func, file, lineno }) => ({
+    const theirs = frames.filter(({ file }) => file !== OWN_FILE);
+    const shown = theirs.map(({ kind, func, file, lineno }) => ({
       depth: null,
       func,
       file,

@@ -9,8 +9,13 @@ const PROCESSES =
 const CPU = `SELECT pid, max(rank) AS rank,
   arg_max(cpu_percent, timestamp) FILTER (timestamp > now() - interval '10 seconds') AS cpu
   FROM system.cpu GROUP BY pid`;
+// The innermost frame of the program's own code, where there is one: a line of a library says little.
+const OWN = "NOT regexp_matches(file, '/(site|dist)-packages/|/lib/python3[^/]*/|^<frozen')";
 const PLACES = `SELECT pid, string_agg(func || ':' || coalesce(lineno, 0), ';' ORDER BY depth) AS place,
-  arg_min(func, depth) AS func, arg_min(file, depth) AS file, arg_min(lineno, depth) AS lineno
+  coalesce(arg_min(func, depth) FILTER (${OWN}), arg_min(func, depth)) AS func,
+  coalesce(arg_min(file, depth) FILTER (${OWN}), arg_min(file, depth)) AS file,
+  coalesce(arg_min(lineno, depth) FILTER (${OWN}), arg_min(lineno, depth)) AS lineno,
+  arg_min(func, depth) AS leaf
   FROM python.backtrace GROUP BY pid`;
 const STEPS = `SELECT pid, max(step) AS step, avg(duration) FILTER (timestamp > now() - interval '30 seconds') AS seconds
   FROM python.torch_steps GROUP BY pid`;

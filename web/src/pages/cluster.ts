@@ -1,6 +1,6 @@
 // All ranks of a job at one glance: who differs, where they are, what is wrong.
 import { get } from "../lib/api";
-import { heat, heatField, jobsOf, METRICS, ofJob, QUERIES, ranges, slowestOften } from "../lib/cluster";
+import { heat, heatField, jobsOf, METRICS, ofJob, QUERIES, ranges, readableStack, slowestOften } from "../lib/cluster";
 import { fill, h } from "../lib/dom";
 import { count } from "../lib/format";
 import { current, link, makeHash, setParams } from "../lib/state";
@@ -182,17 +182,18 @@ function rankCells(list: RankRow[], metric: RankMetric): HTMLElement[] {
   });
 }
 
-function group({ processes, ranks, innermost, stack }: StackGroup, closed: Set<string | null>): HTMLElement {
+function group({ processes, ranks, stack }: StackGroup, closed: Set<string | null>): HTMLElement {
   const numbers: number[] = JSON.parse(ranks ?? "[]");
   const who =
     numbers.length > 0 ? `${count(numbers.length, "rank")} (${ranges(numbers)})` : `processes: ${processes}`;
+  const { place, text } = readableStack(stack ?? "");
   const remember = ({ target }: Event) =>
     closed[(target as HTMLDetailsElement).open ? "delete" : "add"](stack);
   return h(
     "details",
     { class: "stack-group", open: !closed.has(stack), ontoggle: remember },
-    h("summary", {}, h("strong", {}, who), " in ", h("code", {}, innermost ?? "no Python code")),
-    h("pre", { tabindex: "0" }, stack ?? ""),
+    h("summary", {}, h("strong", {}, who), " in ", h("code", {}, place)),
+    h("pre", { tabindex: "0" }, text),
   );
 }
 

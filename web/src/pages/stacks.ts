@@ -3,7 +3,8 @@ import { asFailure, get, records } from "../lib/api";
 import { copy, fill, h } from "../lib/dom";
 import { count, shortFile } from "../lib/format";
 import { setParams } from "../lib/state";
-import { loadStacks, stackText } from "../lib/stacks";
+import { classOf } from "../lib/flame_palette";
+import { loadStacks, NOT_OURS, stackText } from "../lib/stacks";
 import { targets } from "../lib/targets";
 import { check } from "../parts/controls";
 import { logPointForm } from "../parts/log_point";
@@ -12,6 +13,7 @@ import type { StacksView, Thread, ThreadFrame } from "../types/flame";
 import type { Changes, Child, PageContext } from "../types/page";
 
 const EVERY_MS = 1000;
+const LONG_VALUE = 300; // characters
 const SOURCE_LINES = 4; // before and after the one that runs
 
 export function mount({ root, params, target, signal, live }: PageContext<number>) {
@@ -134,7 +136,8 @@ function frameRow(frame: ThreadFrame, tid: number, level: number, view: StacksVi
   const { func, file, lineno, isNative, depth } = frame;
   const place = `${shortFile(file ?? "")}${lineno ? `:${lineno}` : ""}`;
   const text = [h("span", { class: "func" }, func), h("span", { class: "place-name", title: file }, place)];
-  if (isNative || depth === null) return h("li", { class: "frame native" }, text);
+  const library = classOf("python", file ?? "") === "own" ? "" : "library";
+  if (isNative || depth === null) return h("li", { class: `frame native ${isNative ? "" : library}` }, text);
   const key = `${tid} ${level} ${func}`;
   const locals = h("div", { class: "locals", hidden: true });
   const button = h(
@@ -159,7 +162,20 @@ function frameRow(frame: ThreadFrame, tid: number, level: number, view: StacksVi
     button.setAttribute("aria-expanded", "false");
   });
   if (view.open.has(key)) open();
-  return h("li", { class: "frame" }, button, locals);
+  return h("li", { class: `frame ${library}` }, button, locals);
+}
+
+// An optimizer may be a page long.
+function valueText(text: string): HTMLElement {
+  if (text.length <= LONG_VALUE) return h("dd", {}, text);
+  const all = () => {
+    fill(node, text);
+    node.tabIndex = -1;
+    node.focus();
+  };
+  const more = h("button", { type: "button", class: "small", onclick: all }, "all of it");
+  const node = h("dd", {}, `${text.slice(0, LONG_VALUE)}… `, more);
+  return node;
 }
 
 const isProbed = (target: number) => Boolean(targets.find(target)?.how);
@@ -206,7 +222,7 @@ async function readLocals(
   func: string,
 ): Promise<Child> {
   try {
-    const sql = `SELECT func, locals FROM python.stacks WHERE tid = ${Number(tid)} ORDER BY depth DESC`;
+    const sql = `SELECT func, locals FROM python.stacks WHERE tid = ${Number(tid)} AND ${NOT_OURS} ORDER BY depth DESC`;
     const rows: { func: string; locals: string | null }[] = await records(sql, { target, signal });
     const row = rows[level];
     if (row?.func !== func)
@@ -216,7 +232,7 @@ async function readLocals(
     return h(
       "dl",
       {},
-      values.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
+      values.map(([name, text]) => [h("dt", {}, name), valueText(text)]),
     );
   } catch (error) {
     return h("span", { class: "quiet-text" }, asFailure(error).message);

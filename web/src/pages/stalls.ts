@@ -104,7 +104,11 @@ function lineCard(rows: StallRow[]): HTMLElement {
         .slice(0, MOST_LINES)
         .map(({ place, kinds, count: many, total, longest }) => [
           h("span", { title: longest.file ?? "" }, place),
-          kinds.map((kind) => h("span", { class: "badge", title: WHAT[kind] ?? "" }, kind.replaceAll("_", " "))),
+          h(
+            "span",
+            {},
+            kinds.flatMap((kind) => [h("span", { class: "badge", title: WHAT[kind] ?? "" }, kind.replaceAll("_", " ")), " "]),
+          ),
           integer(many),
           seconds(total),
           seconds(longest.duration),

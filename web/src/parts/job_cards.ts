@@ -19,7 +19,9 @@ export function verdictBadge(findings: Finding[] | null, live: number): HTMLElem
 }
 
 export function whereText({ at }: Facts) {
-  return at ? `${at.func} (${shortFile(at.file)}:${at.lineno ?? "?"})` : "–";
+  if (!at) return "–";
+  const inside = at.leaf && at.leaf !== at.func ? ` › ${at.leaf}` : "";
+  return `${at.func} (${shortFile(at.file)}:${at.lineno ?? "?"})${inside}`;
 }
 
 export function endingText({ crash }: Facts): string {

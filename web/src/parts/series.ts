@@ -59,7 +59,7 @@ export class Series {
     this.node.hidden = series.length === 0;
     this.chart.set(
       xs,
-      series.map(({ label, values }) => ({ label: this.names[label] ?? label, values })),
+      series.map(({ label, values }) => ({ label: this.names[label] ?? label.replaceAll("_", " "), values })),
     );
   }
 

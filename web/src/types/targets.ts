@@ -18,6 +18,7 @@ export interface PlaceRow {
   func: string;
   file: string;
   lineno: number | null;
+  leaf: string | null; // the innermost function of all, of libraries too
 }
 
 export interface CrashRow {
