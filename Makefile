@@ -29,6 +29,7 @@ test: deps ## Everything that must hold: C++ tests, integration tests, layers, s
 	@tools/install_deps.sh servers
 	@tools/install_deps.sh clients
 	@tools/install_deps.sh frameworks
+	@tools/install_deps.sh e2e
 	@tools/install_pythons.sh --missing
 	@$(call compile,release,all cpp_tests ring_bench)
 	@$(VENV)/python tools/run_tests.py
@@ -79,10 +80,10 @@ diagnose-runs: build ## Jobs of real frameworks that go wrong in every way, SEED
 	@tools/apart.sh $(VENV)/python bench/diagnose.py --seeds $(SEEDS) --machines $(SEEDS)
 
 .PHONY: e2e
-e2e: build ## The web page and flame graphs in a real browser (chromium, torch); pictures in build/e2e
+e2e: build ## Of these, the web page and flame graphs in a real browser (chromium, torch); pictures in build/e2e
 	@tools/install_deps.sh e2e
 	@tools/install_deps.sh torch
-	@build/e2e-venv/bin/python -m pytest -q -o pythonpath=tests/e2e tests/e2e
+	@tools/apart.sh build/e2e-venv/bin/python -m pytest -q -o pythonpath=tests/e2e tests/e2e
 
 .PHONY: screenshots
 screenshots: build ## Pictures of the web page: docs/images, and all pages in four sizes in build/screenshots

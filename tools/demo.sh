@@ -80,8 +80,12 @@ echo "The job runs on, as it was before."
 heading "The same in a browser"
 port=$("$python" -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
 show serve --listen "127.0.0.1:$port" --background
-echo "The finding: http://127.0.0.1:$port/#cluster   the flame graph: $pictures/slow.svg"
+page="http://127.0.0.1:$port/#/cluster"  # the finding stands first there, and leads to the stacks
+echo "The finding: $page   the flame graph: $pictures/slow.svg"
 if [[ -t 0 && -t 1 ]]; then
+  if [[ -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]] && command -v xdg-open > /dev/null; then
+    xdg-open "$page" > /dev/null 2>&1 || true
+  fi
   read -r -p "The jobs go on as long as you look. Enter ends them: " _
 fi
 "$bin/probing" serve --listen "127.0.0.1:$port" --close > /dev/null

@@ -151,7 +151,8 @@ class Suite:
 def suites(pytest_arguments: list[str]) -> list[Suite]:
     cpp, integration = RESULTS / "ctest.xml", RESULTS / "pytest.xml"
     ctest = ["ctest", "--test-dir", "build/release", "--output-on-failure", "--output-junit", str(cpp)]
-    web, gate = RESULTS / "vitest.xml", RESULTS / "gate.xml"
+    web, gate, e2e = RESULTS / "vitest.xml", RESULTS / "gate.xml", RESULTS / "e2e.xml"
+    browser = ["build/e2e-venv/bin/python", "-m", "pytest", "-q", "-o", "pythonpath=tests/e2e", "tests/e2e"]
     apart = [str(ROOT / "tools/apart.sh")]
     vitest = ["web/node_modules/.bin/vitest", "run", "--root=web", "--reporter=default", "--reporter=junit"]
     # --no-tests=error: a build without tests must not look like one whose tests pass.
@@ -166,6 +167,7 @@ def suites(pytest_arguments: list[str]) -> list[Suite]:
             integration,
             can_try_again=True,
         ),
+        Suite("browser", [*apart, *browser, f"--junitxml={e2e}"], e2e),
         Suite("bench gate", [*apart, sys.executable, "bench/gate.py", "--short", f"--junit={gate}"], gate),
     ]
 

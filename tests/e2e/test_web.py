@@ -686,15 +686,18 @@ def test_the_console_is_a_prompt(visit: Visit) -> None:
 
 def test_settings_are_explained_and_changed(visit: Visit, job: int) -> None:
     page = visit("settings")
+    setting = page.locator(".setting", has_text="probing.eval.timeout")
     rate = page.get_by_label("probing.eval.timeout")
     expect(rate).to_have_value("10")
     rate.fill("11")
     rate.press("Enter")
-    expect(page.locator(".setting", has_text="probing.eval.timeout")).to_contain_text("set")
+    said = setting.locator(".setting-message")
+    expect(said).to_have_text("set default: 10")
     picture(page, "settings")
     rate.fill("10")
     rate.press("Enter")
-    expect(page.locator(".setting", has_text="probing.eval.timeout").get_by_role("button")).to_be_disabled()
+    expect(said).to_have_text("set")
+    expect(setting.get_by_role("button")).to_be_disabled()
 
 
 def test_every_page_fits_a_telephone(visit: Visit) -> None:

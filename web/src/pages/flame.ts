@@ -1,4 +1,5 @@
 // Where the time goes: a recording of some seconds, or what is sampled all the time, as a flame graph.
+import "../style/flame_graph.css";
 import { asFailure, get, post, records } from "../lib/api";
 import { download, h } from "../lib/dom";
 import { collapsed, fromFolded, fromProfile, intervalSql, pastSql, select, splitInterval } from "../lib/flame_tree";

@@ -1,4 +1,5 @@
 // What took too long while nobody was attached: when, where, and what the thread did before and during it.
+import "../style/stalls.css";
 import { get, post, toRecords } from "../lib/api";
 import { fill, h } from "../lib/dom";
 import { clock, count, integer, seconds } from "../lib/format";

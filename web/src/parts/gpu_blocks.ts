@@ -1,4 +1,5 @@
 // Who holds the memory of the GPUs: devices, a map of their blocks, and the lines that allocated them.
+import "../style/stalls.css";
 import { records } from "../lib/api";
 import { groupBy } from "../lib/cells";
 import { h } from "../lib/dom";
