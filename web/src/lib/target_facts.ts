@@ -1,6 +1,7 @@
 // What is known about each target now, from several tables, as one object each.
 import { asFailure, records } from "./api";
 import { parseTime } from "./format";
+import { NOT_OURS } from "./stacks";
 import { targets } from "./targets";
 import type { CpuRow, CrashRow, Facts, GpuRow, PlaceRow, ProcessRow, TrainingRow } from "../types/targets";
 
@@ -10,12 +11,12 @@ const CPU = `SELECT pid, max(rank) AS rank,
   arg_max(cpu_percent, timestamp) FILTER (timestamp > now() - interval '10 seconds') AS cpu
   FROM system.cpu GROUP BY pid`;
 // The innermost frame of the program's own code, where there is one: a line of a library says little.
-const OWN = "NOT regexp_matches(file, '/(site|dist)-packages/|/lib/python3[^/]*/|^<frozen')";
+const OWN = "NOT regexp_matches(file, '/(site|dist)-packages/|/lib/python3[^/]*/|^<(frozen|libprobing)')";
 const PLACES = `SELECT pid, string_agg(func || ':' || coalesce(lineno, 0), ';' ORDER BY depth) AS place,
   coalesce(arg_min(func, depth) FILTER (${OWN}), arg_min(func, depth)) AS func,
   coalesce(arg_min(file, depth) FILTER (${OWN}), arg_min(file, depth)) AS file,
   coalesce(arg_min(lineno, depth) FILTER (${OWN}), arg_min(lineno, depth)) AS lineno,
-  arg_min(func, depth) AS leaf
+  arg_min(func, depth) FILTER (${NOT_OURS}) AS leaf
   FROM python.backtrace GROUP BY pid`;
 const STEPS = `SELECT pid, max(step) AS step, avg(duration) FILTER (timestamp > now() - interval '30 seconds') AS seconds
   FROM python.torch_steps GROUP BY pid`;
