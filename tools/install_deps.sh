@@ -25,7 +25,7 @@ die() { printf 'deps: %s\n' "$*" >&2; exit 1; }
 BUILD_PACKAGES=(make g++ libc6-dev binutils cmake ninja-build
                 libgtest-dev libboost1.81-dev nlohmann-json3-dev libcli11-dev libssl-dev liblz4-dev zlib1g-dev
                 python3 python3-venv ca-certificates git)
-TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl)
+TEST_PACKAGES=(strace gdb util-linux procps musl-tools iproute2 curl runsc)
 # What the tests talk to. They start these themselves, with directories and ports of their own.
 SERVER_PACKAGES=(etcd-server openssh-server openssh-client clickhouse-server clickhouse-client prometheus
                  prometheus-alertmanager)

@@ -8,6 +8,7 @@
 #include "cli/job.h"
 #include "cli/ps.h"
 #include "cli/target.h"
+#include "process/namesakes.h"
 #include "process/status.h"
 #include "wire/settings.h"
 #include "wire/store_url.h"
@@ -29,6 +30,21 @@ const Command* FindCommand(std::string_view name) {
     if (command.name == name || (!command.alias.empty() && command.alias == name)) return &command;
   }
   return nullptr;
+}
+
+constexpr std::size_t kMostNamed = 3;
+
+// A number that somebody has read inside of a container means another process out here, or none.
+Result<void> CheckIsHere(pid_t pid) {
+  const Result<process::Status> status = process::ReadStatus(pid);
+  if (status.ok()) return {};
+  Error error = status.error();
+  const std::vector<pid_t> namesakes = process::NamesakesElsewhere(pid);
+  for (std::size_t i = 0; i < namesakes.size() && i < kMostNamed; ++i) {
+    error.hint = (i == 0 ? "in another pid namespace (a container) it is process " : error.hint + " or ") +
+                 std::to_string(namesakes[i]);
+  }
+  return error;
 }
 
 bool IsTargetFlag(std::string_view word) { return word == "-t" || word == "--target"; }
@@ -205,7 +221,7 @@ Result<Invocation> ToInvocation(const Command& command, Slots& slots) {
                    "run it there: " + invocation.endpoint->ToText() + " cannot be told to"};
     }
     if (is_here && invocation.target && !command.target_may_have_ended)
-      RETURN_IF_ERROR(process::ReadStatus(*invocation.target));
+      RETURN_IF_ERROR(CheckIsHere(*invocation.target));
   }
   return invocation;
 }

@@ -15,6 +15,7 @@
 #include "inject/entry_points.h"
 #include "inject/inject.h"
 #include "inject/preflight_rules.h"
+#include "inject/sandbox.h"
 #include "process/maps.h"
 #include "process/status.h"
 #include "process/thread_status.h"
@@ -25,14 +26,9 @@ namespace {
 
 using process::Status;
 
-constexpr int kCapSysPtrace = 19;
-
 bool MayTraceAnyone() {
-  auto text = ReadFile("/proc/self/status");
-  if (!text.ok()) return false;
-  const std::size_t at = text->find("CapEff:");
-  if (at == std::string::npos) return false;
-  return (std::strtoull(text->c_str() + at + std::strlen("CapEff:"), nullptr, 16) >> kCapSysPtrace & 1) != 0;
+  const auto text = ReadFile("/proc/self/status");
+  return text.ok() && Capabilities::Parse(*text).MayTraceAnyone();
 }
 
 std::string ProcessText(pid_t pid) { return "process " + std::to_string(pid); }
@@ -223,6 +219,7 @@ std::vector<Check> Examine(pid_t pid) {
        {CheckOwner, CheckDisabled, CheckTracer, CheckYama, CheckRunning, CheckOwnMemory, CheckSeccomp}) {
     checks.push_back(check(*status));
   }
+  for (Check& check : ExamineSandbox(pid, status->effective_uid)) checks.push_back(std::move(check));
   checks.push_back(CheckBinary(*status));
   if (checks.back().passed) checks.push_back(CheckMemory(*status));
   return checks;
@@ -250,6 +247,7 @@ std::vector<Check> ExamineHost() {
         Failed("memfd", Code::kPermission, std::string("memfd_create fails: ") + ErrnoName(errno),
                "Linux 3.17 or newer is needed; in a container, its seccomp profile may forbid it"));
   }
+  for (Check& check : ExamineSandbox()) checks.push_back(std::move(check));
   return checks;
 }
 
