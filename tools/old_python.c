@@ -35,6 +35,8 @@ static int RunPython(int argc, char** argv, char** environment) {
   *(int*)Function("Py_NoSiteFlag") = 1;
   *(int*)Function("Py_FrozenFlag") = 1;  // no word about folders it does not find
   initialize();
+  void* executable = ((void* (*)(const char*))Function("PyUnicode_DecodeFSDefault"))(getenv("OLD_PYTHON"));
+  ((int (*)(const char*, void*))Function("PySys_SetObject"))("executable", executable);
 
   int at = 1;  // options like -u mean nothing here
   while (at < argc && argv[at][0] == '-' && argv[at][1] != '\0' && argv[at][1] != 'c') ++at;

@@ -2,6 +2,7 @@
 
 #include "backtrace/backtrace.h"
 #include "backtrace/own_frames.h"
+#include "backtrace/version_note.h"
 #include "cpython/dead_process.h"
 #include "process/core_file.h"
 
@@ -29,6 +30,7 @@ Result<void> ReadPython(const std::string& path, const Options& options, process
                                      .greenlets_ms = kAllGreenletsMs});
   if (snapshot.ok()) {
     picture.snapshot = std::move(*snapshot);
+    picture.remarks += AboutVersion(picture.snapshot.version);
   } else if (options.native && snapshot.error().code == Code::kFailed) {
     picture.remarks += "note: " + snapshot.error().message + "; native frames only\n";
   } else {

@@ -5,6 +5,7 @@
 #include "backtrace/backtrace.h"
 #include "backtrace/own_frames.h"
 #include "backtrace/thread_statuses.h"
+#include "backtrace/version_note.h"
 #include "cpython/interpreter.h"
 #include "process/held_process.h"
 
@@ -115,6 +116,7 @@ Result<Picture> ReadLive(pid_t pid, const Options& options) {
   // It may have ended while the process goes on: in a destructor of a library, for example.
   if (!snapshot.ok()) return ReadNativeOnly(std::move(picture), options, snapshot.error(), statuses);
   picture.snapshot = std::move(*snapshot);
+  picture.remarks += AboutVersion(picture.snapshot.version);
   picture.threads = Select(pid, picture.snapshot, options, statuses);
   AddTasks(picture, options.selection);
   if (options.native) RETURN_IF_ERROR(AddNative(picture, &*interpreter, options));

@@ -74,6 +74,17 @@ Result<Items> ReadList(const Memory& memory, const ObjectLayout& layout, RemoteA
   return ReadArray(memory, head.GetPointer(kWord), head.Get<std::int64_t>(0), max_items);
 }
 
+// What Python 3.4 leaves where an item of a set was: an object of a type of its own, with the item's hash.
+bool IsDummy(const Memory& memory, const ObjectLayout& layout, RemoteAddress item) {
+  const auto type = memory.ReadValue((item + layout.type).As<RemoteAddress>());
+  if (!type.ok()) return false;
+  const auto name = memory.ReadValue((*type + layout.type_name).As<RemoteAddress>());
+  if (!name.ok()) return false;
+  constexpr std::string_view kDummy = "<dummy key> type";
+  const auto text = memory.ReadCString(*name, kDummy.size());
+  return text.ok() && *text == kDummy;
+}
+
 Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAddress set,
                       std::size_t max_items) {
   // fill, used, mask, table of {key, hash}
@@ -83,9 +94,12 @@ Result<Items> ReadSet(const Memory& memory, const ObjectLayout& layout, RemoteAd
   ASSIGN_OR_RETURN(const auto words, ReadWords(memory, head.GetPointer(3 * kWord), slots * 2));
   Items items;
   items.total = head.Get<std::uint64_t>(kWord);
+  const bool may_have_dummies = layout.dict_is_hash_table && head.Get<std::uint64_t>(0) != items.total;
   for (std::size_t i = 0; i + 1 < words.size() && items.items.size() < max_items; i += 2) {
     const bool is_deleted = words[i + 1] == UINT64_MAX;  // the hash no object has
-    if (words[i] != 0 && !is_deleted) items.items.push_back({words[i]});
+    if (words[i] == 0 || is_deleted) continue;
+    if (may_have_dummies && IsDummy(memory, layout, {words[i]})) continue;
+    items.items.push_back({words[i]});
   }
   return items;
 }

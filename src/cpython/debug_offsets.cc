@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "cpython/newest_version.h"
 #include "cpython/offsets.h"
 
 namespace probing::cpython {
@@ -226,6 +227,11 @@ Error Damaged(const Version& version) {
   return {Code::kFailed, "the description Python " + version.ToText() + " carries of itself is damaged", ""};
 }
 
+Error Unreadable(const Version& version) {
+  return {Code::kFailed, "cannot read the stacks of Python " + version.ToText(),
+          "Python 3.4 to 3.15 are supported; a newer probing may know it"};
+}
+
 template <typename Table>
 Result<SelfDescription> ConvertSince314(const Version& version, const Table& table) {
   if (!IsPlausible(table) || !AllBelow(kMaxObjectOffset, {table.frame.stackpointer})) return Damaged(version);
@@ -243,6 +249,27 @@ Result<SelfDescription> ConvertSince314(const Version& version, const Table& tab
     description.offsets.unicode.kind_shift = 8;
   }
   return description;
+}
+
+// A version that came after this program. Each part of its table begins with the size of what it describes,
+// so a table that has grown does not fit any more: then nothing of it is believed.
+bool FitsItsOwnSizes(const Table315& t) {
+  const auto within = [](std::uint64_t size, std::initializer_list<std::uint64_t> offsets) {
+    return std::all_of(offsets.begin(), offsets.end(), [&](std::uint64_t one) { return one + 1 <= size; });
+  };
+  return t.runtime.size < kMaxStateOffset && t.interp.size < kMaxStateOffset &&
+         within(t.runtime.size, {t.runtime.finalizing, t.runtime.interpreters_head}) &&
+         within(t.interp.size, {t.interp.id, t.interp.next, t.interp.threads_head, t.interp.modules,
+                                t.interp.gil.ceval_gil, t.interp.gil.gil}) &&
+         within(t.thread.size, {t.thread.prev, t.thread.next, t.thread.interp, t.thread.current_frame,
+                                t.thread.thread_id, t.thread.native_thread_id}) &&
+         within(t.frame.size, {t.frame.previous, t.frame.executable, t.frame.instr_ptr, t.frame.localsplus,
+                               t.frame.owner, t.frame.stackpointer}) &&
+         within(t.code.size, {t.code.filename, t.code.name, t.code.qualname, t.code.linetable,
+                              t.code.firstlineno, t.code.argcount, t.code.bytecode}) &&
+         within(t.object.size, {t.object.type}) && within(t.bytes.size, {t.bytes.ob_size, t.bytes.ob_sval}) &&
+         within(t.unicode.asciiobject_size, {t.unicode.state, t.unicode.length}) &&
+         t.unicode.size >= t.unicode.asciiobject_size;
 }
 
 }  // namespace
@@ -272,17 +299,20 @@ Result<SelfDescription> ReadDebugOffsets(const process::Memory& memory, process:
     }
     return description;
   }
-  if (version.major == 3 && version.minor == 15) {
+  const bool is_newer = IsNewerThanKnown(version);
+  if (version.major == 3 && (version.minor == kNewestMinor || is_newer)) {
     ASSIGN_OR_RETURN(const Table315 table, memory.ReadValue(runtime.As<Table315>()));
+    if (is_newer && !FitsItsOwnSizes(table)) return Unreadable(version);
     ASSIGN_OR_RETURN(SelfDescription description, ConvertSince314(version, table));
+    // What the table does not say is not guessed for a version nobody has seen.
+    if (is_newer) return description;
     if (!description.offsets.free_threaded && table.gc.collecting >= kGenerationsBeforeCollecting315) {
       description.offsets.interpreter.generations =
           Narrow(table.interp.gc + table.gc.collecting - kGenerationsBeforeCollecting315);
     }
     return description;
   }
-  return Error{Code::kFailed, "cannot read the stacks of Python " + version.ToText(),
-               "Python 3.4 to 3.15 are supported; a newer probing may know it"};
+  return Unreadable(version);
 }
 
 }  // namespace probing::cpython

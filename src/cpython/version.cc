@@ -6,7 +6,7 @@
 namespace probing::cpython {
 namespace {
 
-constexpr int kOldestMinor = 6;
+constexpr int kOldestMinor = 4;
 
 // Takes a number of one or two digits off the front.
 std::optional<int> TakeNumber(std::string_view& text) {

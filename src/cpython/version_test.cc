@@ -28,7 +28,9 @@ TEST(Version, FromTheTextThatPyGetVersionKeeps) {
 }
 
 TEST(Version, OtherTextsAreNotTaken) {
-  EXPECT_EQ(VersionFromVariables("\0003.40.1\0"sv), std::nullopt);              // SQLite
+  EXPECT_EQ(VersionFromVariables("\0003.40.1\0"sv), std::nullopt);  // SQLite
+  EXPECT_EQ(VersionFromVariables("\0\0003.4.7 (default, May  9 2017)\0"sv), (Version{3, 4, 7}));
+  EXPECT_EQ(VersionFromVariables("\0\0003.3.7 (default, May  9 2017)\0"sv), std::nullopt);
   EXPECT_EQ(VersionFromVariables("versions/3.8.18 (default"sv), std::nullopt);  // the end of another text
   EXPECT_EQ(VersionFromVariables("\0003."sv), std::nullopt);
   EXPECT_EQ(VersionFromVariables(""sv), std::nullopt);

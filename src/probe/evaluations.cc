@@ -18,7 +18,8 @@ constexpr std::int64_t kSendEveryMs = 20;        // of what is printed: many lin
 std::string_view NoGilNote() {
   const pyapi::PythonApi* python = pyapi::FindPython();
   if (python != nullptr && python->VersionNumber() < 307) {
-    return "the GIL did not come; nothing was evaluated. Python 3.6 has none before its first thread, and "
+    return "the GIL did not come; nothing was evaluated. Python up to 3.6 has none before its first thread, "
+           "and "
            "only its main thread can make it: when it runs Python code again";
   }
   return "the GIL did not come; nothing was evaluated";

@@ -18,6 +18,8 @@ from users import User, free_port, uids
 from zygote import ForkedTarget, Zygote
 
 HARD_TIMEOUT_SECONDS = 60
+# What is promised for Python 3.4 and 3.5, when PROBING_PYTHONS names some; other targets are Python 3.6.
+FOR_OLD_PYTHONS = ("test_stacks", "test_locals", "test_eval", "test_inject", "test_leaving")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -41,11 +43,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long forms run only when asked for: `make soak`. Marks that tools/run_tests.py needs are noted."""
     missing = harness.missing_pythons()
+    old = [one for one in harness.named_pythons() if harness.version_of(one) < (3, 6)]
     for item in items:
         for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
             if isinstance(value, str) and value in missing:
                 reason = f"no Python {value} on this machine (pyenv install {value})"
                 item.add_marker(pytest.mark.skip(reason=reason))
+            if isinstance(value, str) and value in old and item.path.stem not in FOR_OLD_PYTHONS:
+                item.add_marker(
+                    pytest.mark.skip(reason="of Python 3.4 and 3.5 only stacks and eval are tested")
+                )
         if marker := item.get_closest_marker("load_dependent"):
             item.user_properties.append(("load_dependent", marker.args[0]))
     if os.environ.get("PROBING_SOAK") != "1":

@@ -396,7 +396,8 @@ def pythons() -> dict[str, Path]:
 def named_pythons() -> dict[str, Path]:
     """Those of PROBING_PYTHONS=PATH:PATH: any other Python, 3.4 and 3.5 too."""
     named = [Path(path) for path in os.environ.get("PROBING_PYTHONS", "").split(":") if path]
-    asked = "import platform; print(platform.python_version())"
+    # Asked of sys alone: an old one may be without half of its library. A beta counts as its version.
+    asked = "import sys; print('%d.%d.%d' % sys.version_info[:3] + ('t' if 't' in sys.abiflags else ''))"
     return {subprocess.check_output([path, "-c", asked], text=True).strip(): path for path in named}
 
 

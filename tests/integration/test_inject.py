@@ -56,10 +56,10 @@ def test_inject_enters_a_busy_python_and_eject_leaves_it(
 def test_inject_enters_a_sleeping_python(probing: Cli, target: StartTarget, python: str) -> None:
     sleeping = target("sleep", python=python)
     inject(probing, sleeping)
-    if python.startswith("3.6."):
+    if harness.version_of(python) < (3, 7):
         # It has no GIL before its first thread; making one from outside would break its signals.
         answer = probing("-t", sleeping.pid, "eval", "--timeout", "0.5", "secret").expect(5)
-        assert "Python 3.6 has none before its first thread" in answer.stderr
+        assert "has none before its first thread" in answer.stderr
         return
     assert probing("-t", sleeping.pid, "eval", "secret").expect(0).stdout == "'forty-two'\n"
     sleeping.expect_unharmed()

@@ -26,6 +26,7 @@ CUT = {
     "thing": r"<__main__\.Thing at 0x[0-9a-f]+ name='thing', number=5>",
     "event": r"<threading\.Event at 0x[0-9a-f]+ _cond=<threading\.Condition at 0x[0-9a-f]+>, _flag=False>",
 }
+WITH_ATTRIBUTES = ("thing", "event")
 
 
 @pytest.fixture
@@ -47,7 +48,10 @@ def test_locals_are_what_repr_says(
     for function, variables in truth["frames"].items():
         assert set(seen[function]) == set(variables), function
         for name, text in variables.items():
-            if name in CUT:
+            if name in WITH_ATTRIBUTES and harness.version_of(python) < (3, 6):  # which have no order
+                plain = r"(\w+=[\w']+)[,>]"
+                assert set(re.findall(plain, seen[function][name])) == set(re.findall(plain, CUT[name]))
+            elif name in CUT:
                 assert re.fullmatch(CUT[name], seen[function][name]), (name, seen[function][name])
             else:
                 assert seen[function][name] == text, name

@@ -14,6 +14,7 @@ SLOTS = 64
 
 class Report:
     def __init__(self, *names):
+        self._names = names  # a dict of Python 3.5 has no order
         self._index = {name: i for i, name in enumerate(names)}
         path = os.environ.get("TARGET_REPORT")
         if path:
@@ -23,7 +24,7 @@ class Report:
             self._slots = mmap.mmap(-1, SLOTS * 8)
 
     def ready(self):
-        sys.stdout.write("ready " + " ".join(self._index) + "\n")
+        sys.stdout.write("ready " + " ".join(self._names) + "\n")
         sys.stdout.flush()
 
     def __getitem__(self, name):

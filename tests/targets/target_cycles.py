@@ -21,7 +21,13 @@ def fork():
     pid = os.fork()
     if pid == 0:
         os._exit(7)
-    if os.waitpid(pid, 0)[1] >> 8 == 7:
+    while True:
+        try:
+            status = os.waitpid(pid, 0)[1]
+            break
+        except InterruptedError:  # by a signal of the test: Python 3.4 does not wait on
+            pass
+    if status >> 8 == 7:
         report["children"] += 1
     else:
         report["failed"] += 1
@@ -37,13 +43,14 @@ def sleeps():
 
 
 def waits():
-    """A system call whose end is known: shorter than asked for is an interrupt that was not restarted."""
+    """A system call whose end is known: shorter than asked for is an interrupt that was not restarted. Python
+    3.4 ends it for every signal, as those that the test sends."""
     begun = time.monotonic()
     try:
         select.select([], [], [], 0.003)
     except InterruptedError:
-        report["eintr"] += 1
-    if time.monotonic() - begun < 0.0029:
+        report["eintr"] += sys.version_info >= (3, 5)
+    if time.monotonic() - begun < 0.0029 and sys.version_info >= (3, 5):
         report["eintr"] += 1
 
 

@@ -95,7 +95,7 @@ def of_interpreter():
         "environment": dict(os.environ),
         "streams": [sorted(ids(vars(each))) for each in (sys.stdout, sys.stderr, sys.stdout.buffer)],
         "main": sorted(name for name in globals()),
-        "async": [repr(each) for each in (sys.get_asyncgen_hooks(),)],
+        "async": [repr(each) for each in (getattr(sys, "get_asyncgen_hooks", int)(),)],
         "interactive": talks_by_itself(),
     }
 

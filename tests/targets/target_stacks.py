@@ -7,7 +7,6 @@ Writes to the file TRUTH, as JSON, the frames of every Python thread, innermost 
 seen from outside must be exactly that.
 """
 
-import asyncio
 import json
 import os
 import sys
@@ -81,21 +80,29 @@ def generator():
         pass
 
 
+# Python 3.4 cannot even read them, and has no such stacks.
+COROUTINES = """
+async def innermost():
+    await asyncio.sleep(0)
+    rendezvous()
+
+async def middle():
+    await innermost()
+
+async def outermost():
+    await middle()
+"""
+
+
 @scenario
 def coroutine():
-    async def innermost():
-        await asyncio.sleep(0)
-        rendezvous()
+    import asyncio
 
-    async def middle():
-        await innermost()
-
-    async def outermost():
-        await middle()
-
+    names = {"asyncio": asyncio, "rendezvous": rendezvous, "__name__": __name__}
+    exec(compile(COROUTINES, __file__, "exec"), names)
     loop = asyncio.new_event_loop()
     try:
-        loop.run_until_complete(outermost())
+        loop.run_until_complete(names["outermost"]())
     finally:
         loop.close()
 
