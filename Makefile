@@ -74,6 +74,11 @@ bench-torch: build ## Of these, what tracing PyTorch costs, beside torch.profile
 	@build/torch-venv/bin/python bench/torch_steps.py
 	@$(VENV)/python tools/bench_page.py
 
+.PHONY: torch-matrix
+torch-matrix: build ## Of the tests of PyTorch, those of its insides on other versions: TORCH="2.4.1 2.15.0" (2 GB each; root)
+	@tools/install_deps.sh torch
+	@$(VENV)/python tools/torch_matrix.py $(TORCH)
+
 .PHONY: diagnose-runs
 diagnose-runs: build ## Jobs of real frameworks that go wrong in every way, SEEDS=20 times each: is it named? (installs them; a day)
 	@tools/install_deps.sh frameworks
