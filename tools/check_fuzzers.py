@@ -54,6 +54,7 @@ PARSERS = {
     "history/messages.h Decode": "messages_fuzz",
     "history/spool.h Take": "messages_fuzz: Batch",
     "inject/preflight_rules.h Parse": "preflight_fuzz",
+    "inject/sandbox.h Parse": "preflight_fuzz",
     "net/channel.h Read": "http_answer_fuzz: ReadAnswer",
     "net/http_answer.h ReadAnswer": "http_answer_fuzz",
     "observe/gpu/ascend.h ParseNpuSmi": "host_text_fuzz",
