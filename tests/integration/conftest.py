@@ -32,7 +32,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         pytest.fail(f"hard timeout after {seconds} s")
 
     previous = signal.signal(signal.SIGALRM, on_alarm)
-    signal.alarm(seconds)
+    signal.alarm(int(seconds * harness.PATIENCE))
     try:
         return (yield)
     finally:
@@ -123,7 +123,7 @@ StartTarget = Callable[..., harness.Target]
 
 @pytest.fixture
 def target(tmp_path: Path, compiled: Callable[[str], Path]) -> Iterator[StartTarget]:
-    """Starts targets: target("busy"), target("busy", python="3.8.18"), target("avx", c=True).
+    """Starts targets: target("busy"), target("busy", python="3.8.18"), target("vectors", c=True).
 
     `python` is a version or the path of an interpreter.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import arm64_tests
 import check_fuzzers
 import check_layers
 import check_symbols
@@ -14,6 +16,7 @@ import lint
 import pytest
 import run_tests
 import side_by_side
+import stage
 
 TABLE = {
     "uses": {"base": [], "arch": [], "process": [], "inject": ["process"], "server": ["process"]},
@@ -335,3 +338,26 @@ def test_the_second_try_decides_and_is_listed(monkeypatch: pytest.MonkeyPatch) -
     ):
         again = suite(second)
         assert (again.passed, len(again.failed), again.unsteady) == (1, 1, [])
+
+
+# ── another processor ────────────────────────────────────────────────────────────────────────
+
+
+def test_every_test_that_is_listed_for_arm64_exists() -> None:
+    missing = []
+    for listed in (*arm64_tests.CORE, *arm64_tests.MORE):
+        file, _, function = listed.partition("::")
+        text = (harness.ROOT / "tests/integration" / file).read_text()
+        if f"def {function}(" not in text and function:
+            missing.append(listed)
+    assert missing == []
+
+
+def test_the_processor_of_programs_is_read_from_their_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "probing").write_bytes(b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little"))
+    monkeypatch.setattr(stage, "BIN", tmp_path)
+    assert stage.processor() == "aarch64"
+    monkeypatch.setattr(stage, "BIN", harness.BIN)
+    assert stage.processor() == platform.machine()

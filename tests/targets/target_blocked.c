@@ -34,8 +34,8 @@ static long WaitOnce(const char* how) {
   char byte;
   if (strcmp(how, "nanosleep") == 0) return syscall(SYS_nanosleep, &duration, NULL);
   if (strcmp(how, "futex") == 0) return syscall(SYS_futex, &futex_word, FUTEX_WAIT, 0, &duration, NULL, 0);
-  if (strcmp(how, "epoll") == 0) return syscall(SYS_epoll_wait, epoll_fd, &event, 1, kWaitMs);
-  if (strcmp(how, "poll") == 0) return syscall(SYS_poll, &readable, 1, kWaitMs);
+  if (strcmp(how, "epoll") == 0) return epoll_wait(epoll_fd, &event, 1, kWaitMs);
+  if (strcmp(how, "poll") == 0) return poll(&readable, 1, kWaitMs);
   if (strcmp(how, "recv") == 0) return recv(socket_ends[0], &byte, 1, 0);  // SO_RCVTIMEO
   return read(pipe_ends[0], &byte, 1);                                     // a child writes every kWaitMs
 }
