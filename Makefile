@@ -39,10 +39,16 @@ build: deps ## What users get, in build/release/bin (old glibc, static libc++)
 	@$(call compile,release,all)
 
 .PHONY: test-arm64
-test-arm64: deps ## C++ tests of injection, processes and unwinding on Debian's arm64 kernel, in qemu
+test-arm64: deps ## Tests of all that knows processors, on Debian's arm64 kernel in qemu (cross-builds the programs; an hour)
 	@tools/install_deps.sh arm64
-	@$(call compile,release-arm64,arch_test process_test inject_test unwind_test)
-	@$(VENV)/python tools/arm64_machine.py test build/test-results/arm64.xml
+	@$(call compile,release-arm64,all arch_test process_test inject_test unwind_test ring_test)
+	@$(VENV)/python tools/arm64_tests.py build/test-results/arm64.xml
+
+.PHONY: test-arm64-core
+test-arm64-core: deps ## Of these the core, on the probe alone: enter, read, evaluate, leave, fork
+	@tools/install_deps.sh arm64
+	@$(call compile,release-arm64,probing_so direct_probing)
+	@$(VENV)/python tools/arm64_tests.py build/test-results/arm64-core.xml core
 
 .PHONY: debug
 debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in build/debug
@@ -161,14 +167,22 @@ truth: build ## Whether shares of profiles are true: 100 recordings of each prog
 	@tools/apart.sh $(VENV)/python bench/truth.py
 
 .PHONY: nightly
-nightly: ## What takes hours: asan, tsan, fuzz, soak with Spark's reader, mutants, bench; one that fails keeps none from running
+nightly: ## What takes hours: asan, tsan, fuzz, soak with Spark's reader, mutants, bench, arm64; one that fails keeps none from running
 	@tools/install_deps.sh spark
-	@failed=; for part in asan tsan fuzz soak mutants bench; do $(MAKE) $$part || failed+=" $$part"; done; \
+	@failed=; for part in asan tsan fuzz soak mutants bench test-arm64; do $(MAKE) $$part || failed+=" $$part"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: wheel
-wheel: build ## dist/probing-*.whl: one file for every Python 3, checked by auditwheel
+wheel: build ## dist/probing-*.whl: one file for every Python 3, for x86-64 and one for arm64, checked by auditwheel
 	@$(VENV)/python tools/make_wheel.py
+	@[ $$(uname -m) = aarch64 ] || $(MAKE) wheel-arm64
+
+.PHONY: wheel-arm64
+wheel-arm64: build ## Of these the one for arm64, cross-built (uses what does not depend on a processor from build/release)
+	@tools/install_deps.sh arm64
+	@$(call compile,release-arm64,probing probingd probing_so nccl_plugin)
+	@$(VENV)/python tools/check_symbols.py build/release-arm64/bin/libprobing.so build/release-arm64/bin/libprobing-nccl.so
+	@PROBING_BIN=build/release-arm64/bin $(VENV)/python tools/make_wheel.py
 
 .PHONY: wheel-test
 wheel-test: build ## The wheel in a fresh environment of every Python here, into targets of every Python

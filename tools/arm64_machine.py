@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Boots Debian's arm64 kernel in qemu, and runs tests that were built for it there.
+"""Boots Debian's arm64 kernel in qemu and runs something there. tools/arm64_tests.py runs tests.
 
-    arm64_machine.py test JUNIT      the C++ tests of what knows processors and the kernel
-    arm64_machine.py run COMMAND…    a command there; the checkout is in /src
+    arm64_machine.py COMMAND…    a command there, in the checkout
 
-What it needs comes from `tools/install_deps.sh arm64`, the tests from `make test-arm64`. The machine is a
-file system in memory: Debian's C library and busybox. Two folders are shared with it: the checkout, which
-it may only read, and one for what comes out.
+What it needs comes from `tools/install_deps.sh arm64`. The machine is a file system in memory: Debian's C
+library, busybox and Pythons. Two folders are shared with it: the checkout, which it may only read and which
+has the path that it has here, and /out for what comes out.
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "build/arm64"
-BIN = ROOT / "build/release-arm64/bin"
 QEMU = "qemu-system-aarch64"
 # The kernel's modules for a shared folder, in the order in which they need each other.
 MODULES = (
@@ -35,13 +32,17 @@ MODULES = (
     "fs/fscache/fscache",
     "fs/9p/9p",
 )
-TEST_SECONDS = 1800
-CPP_TESTS = ("arch", "inject", "unwind", "process")
-# What compares times to some milliseconds, which an emulated machine on a busy one takes for an instruction.
-LEFT_OUT = "BlockedCall.TellsForHowLongAThreadSleeps"
+SECONDS = 3600
+# Debian 13's Python, with its own C library: its loader starts it.
+PYTHON313 = """#!/bin/sh
+tree=/opt/pythons/3.13/tree
+lib=$tree/usr/lib/aarch64-linux-gnu
+PYTHONHOME=$tree/usr exec $lib/ld-linux-aarch64.so.1 --library-path $lib $tree/usr/bin/python3.13 "$@"
+"""
 INIT = """#!/bin/busybox sh
-/bin/busybox mkdir -p /proc /sys /dev /tmp /src /out /root /usr/local/bin
+/bin/busybox mkdir -p /proc /sys /dev /tmp /out /root /etc /usr/local/bin
 /bin/busybox --install -s /usr/local/bin
+/bin/busybox ln -sf busybox /bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin HOME=/root TERM=dumb
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -52,9 +53,14 @@ mount -t devpts pts /dev/pts
 mount -t tmpfs -o mode=1777 tmp /tmp
 ip link set lo up
 hostname arm64
+mkdir -p CHECKOUT
 for module in /modules/*.ko; do insmod $module || echo "no $module"; done
-mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose src /src
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=262144,cache=loose src CHECKOUT
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 out /out
+# Pythons of the host are none here.
+[ -d CHECKOUT/build/pythons ] && mount -t tmpfs pythons CHECKOUT/build/pythons
+echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
+cd CHECKOUT
 sh /out/job > /out/output 2>&1
 echo $? > /out/code
 sync
@@ -74,9 +80,9 @@ def newc(name: str, mode: int, data: bytes, mtime: int) -> bytes:
     return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
 
 
-def tree(folder: Path) -> Iterator[bytes]:
+def tree(folder: Path, below: str = "") -> Iterator[bytes]:
     for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
+        name = below + str(path.relative_to(folder))
         info = path.lstat()
         if stat.S_ISLNK(info.st_mode):
             yield newc(name, info.st_mode, os.readlink(path).encode(), int(info.st_mtime))
@@ -95,23 +101,23 @@ def write_file_system(to: Path) -> None:
     kernel = next((PARTS / "kernel/lib/modules").iterdir()) / "kernel"
     with to.open("wb") as file:
         file.writelines(tree(PARTS / "root"))
-        file.writelines(folders("modules", "dev"))
+        file.writelines(folders("modules", "dev", "opt", "opt/pythons", "opt/pythons/3.13"))
+        file.writelines(folders("opt/pythons/3.13/bin", "opt/pythons/3.13/tree"))
+        file.writelines(tree(PARTS / "python3.13", "opt/pythons/3.13/tree/"))
+        file.write(newc("opt/pythons/3.13/bin/python3", stat.S_IFREG | 0o755, PYTHON313.encode(), 0))
         for number, module in enumerate(MODULES):
             data = (kernel / f"{module}.ko").read_bytes()
             file.write(newc(f"modules/{number}-{Path(module).name}.ko", stat.S_IFREG | 0o644, data, 0))
-        file.write(newc("init", stat.S_IFREG | 0o755, INIT.encode(), 0))
+        file.write(newc("init", stat.S_IFREG | 0o755, INIT.replace("CHECKOUT", str(ROOT)).encode(), 0))
         file.write(newc("TRAILER!!!", 0, b"", 0))
 
 
 def check_parts() -> None:
     if shutil.which(QEMU) is None:
         raise Missing(f"no {QEMU} here: tools/install_deps.sh arm64")
-    for part in ("kernel", "root"):
+    for part in ("kernel", "root", "python3.13"):
         if not (PARTS / part / ".unpacked").exists():
             raise Missing(f"no {part} for arm64 in {PARTS}: tools/install_deps.sh arm64")
-    for name in CPP_TESTS:
-        if not (BIN / f"{name}_test").exists():
-            raise Missing(f"no {BIN}/{name}_test: make test-arm64")
 
 
 def boot(job: str, out: Path, timeout: float) -> int:
@@ -123,7 +129,7 @@ def boot(job: str, out: Path, timeout: float) -> int:
     kernel = next((PARTS / "kernel/boot").glob("vmlinuz-*"))
     # A quick way of signing pointers: nobody attacks this machine.
     command = (
-        f"{QEMU} -M virt -cpu max,pauth-impdef=on -smp 2 -m 1024 -nographic -no-reboot -nic none".split()
+        f"{QEMU} -M virt -cpu max,pauth-impdef=on -smp 2 -m 2048 -nographic -no-reboot -nic none".split()
     )
     command += ["-kernel", str(kernel), "-initrd", str(image)]
     command += ["-append", "console=ttyAMA0 quiet panic=-1 rdinit=/init"]
@@ -148,57 +154,22 @@ def show(out: Path) -> None:
     print((said if said.exists() else out / "console").read_text(errors="replace"))
 
 
-def job() -> str:
-    """The shell script that runs the tests there, from a place of their own: a shared folder is slow to map.
-
-    They know files of the checkout by the path that it has here.
-    """
-    lines = [f"mkdir -p /tests {ROOT.parent}", f"ln -s /src {ROOT}", f"cd {ROOT}", "code=0"]
-    for name in CPP_TESTS:
-        lines.append(f"cp build/release-arm64/bin/{name}_test /tests/")
-        lines.append(
-            f"/tests/{name}_test --gtest_filter=-{LEFT_OUT} --gtest_output=xml:/out/{name}.xml || code=1"
-        )
-    return "\n".join([*lines, "exit $code", ""])
-
-
-def collect(out: Path, junit: Path) -> None:
-    """One file from those that the tests wrote there."""
-    root = ElementTree.Element("testsuites")
-    for part in sorted(out.glob("*.xml")):
-        root.extend(ElementTree.parse(part).iter("testsuite"))
-    junit.parent.mkdir(parents=True, exist_ok=True)
-    ElementTree.ElementTree(root).write(junit, encoding="utf-8")
-
-
-def test(junit: Path) -> int:
-    with tempfile.TemporaryDirectory(prefix="probing-arm64-") as folder:
-        out = Path(folder)
-        code = boot(job(), out, TEST_SECONDS)
-        show(out)
-        collect(out, junit)
-    return code
-
-
 def run(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="probing-arm64-") as folder:
-        code = boot(shlex.join(arguments), Path(folder), TEST_SECONDS)
+        code = boot(shlex.join(arguments), Path(folder), SECONDS)
         show(Path(folder))
     return code
 
 
 def main() -> int:
+    if len(sys.argv) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
     try:
-        match sys.argv[1:]:
-            case ["test", junit]:
-                return test(Path(junit))
-            case ["run", *arguments] if arguments:
-                return run(arguments)
+        return run(sys.argv[1:])
     except Missing as missing:
         print(f"arm64: {missing}", file=sys.stderr)
         return 1
-    print(__doc__, file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

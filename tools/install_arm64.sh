@@ -4,7 +4,8 @@
 # and package lists stay as they are. Called by `install_deps.sh arm64`; what is there is left alone.
 #
 #   sysroot/       libraries and headers to build with
-#   root/          the machine that tools/arm64_machine.py boots
+#   root/          the machine that tools/arm64_machine.py boots: C library, busybox, Python 3.11, pytest
+#   python3.13/    Debian 13's, with its own C library, for the same machine
 #   kernel/        vmlinuz, and the modules for a shared folder
 #   deps/duckdb/   libduckdb.so
 set -euo pipefail
@@ -15,12 +16,12 @@ say() { printf 'arm64: %s\n' "$*"; }
 die() { printf 'arm64: %s\n' "$*" >&2; exit 1; }
 
 BUILD=(libssl-dev liblz4-dev zlib1g-dev)
-MACHINE=(busybox-static libc6 libgcc-s1)
-
-# As fetch_duckdb.sh does; the registry's newest for this architecture.
-DUCKDB_PACKAGE=@duckdb/node-bindings-linux-arm64@1.5.5-r.5
-DUCKDB_MEMBER=package/libduckdb.so
-DUCKDB_SHA256=d00d007f3f7ca1f2896a5e4b89c2ce141bf0508506a9d6d56f9598b8e59d074e
+MACHINE=(busybox-static libc6 libgcc-s1 libstdc++6 strace
+         python3.11 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib
+         libexpat1 zlib1g libffi8 libssl3 libbz2-1.0 liblzma5 libuuid1 libcrypt1 libsqlite3-0)
+PYTHON313=(python3.13 python3.13-minimal libpython3.13-minimal libpython3.13-stdlib
+           libc6 libexpat1 zlib1g libffi8 libssl3t64 libbz2-1.0 liblzma5 libuuid1 libgcc-s1)
+PYTEST=(pytest _pytest py.py pluggy iniconfig packaging pygments)  # all of it is Python
 
 # An apt of its own per suite, with the system's mirror and keys.
 prepare_apt() {
@@ -54,7 +55,7 @@ CONF
 unpack() {
   local suite=$1 into=$2 package packages
   shift 2
-  [[ -f $into/.unpacked ]] && return
+  [[ $(cat "$into/.unpacked" 2> /dev/null) == "$*" ]] && return
   prepare_apt "$suite"
   packages=$(mktemp -d "$folder/packages.XXXXXX")
   say "fetching $# packages of $suite into ${into#"$PWD"/}"
@@ -63,7 +64,44 @@ unpack() {
   mkdir -p "$into"
   for package in "$packages"/*.deb; do dpkg -x "$package" "$into"; done
   rm -rf "$packages"
-  touch "$into/.unpacked"
+  echo "$*" > "$into/.unpacked"
+}
+
+# Compiled here, where it takes seconds: the machine, which is emulated, would take minutes for it at every start.
+# The bytes are right for any 3.11; another Python than that leaves them out.
+compile_python() {
+  local library=$1 python=$2
+  command -v "$python" > /dev/null || { say "no $python here: Python starts slowly there"; return 0; }
+  "$python" -m compileall -q --invalidation-mode unchecked-hash -s "$folder/root" -p / "$library" > /dev/null || true
+}
+
+# Python 3.11 has pytest, from the venv of the tools.
+add_pytest() {
+  local to=$folder/root/usr/lib/python3/dist-packages name from
+  [[ -f $to/.complete ]] && return
+  mkdir -p "$to"
+  from=$(build/venv/bin/python -c 'import pytest; print(pytest.__path__[0])')
+  for name in "${PYTEST[@]}"; do cp -a "${from%/*}/$name" "$to/"; done
+  cp -a "${from%/*}"/pytest-*.dist-info "$to/"
+  find "$to" -name __pycache__ -prune -exec rm -rf {} +
+  compile_python "$folder/root/usr/lib" "$(python_of 3.11)"
+  touch "$to/.complete"
+}
+
+# One of this machine that writes the byte code of VERSION.
+python_of() {
+  local python
+  for python in build/venv/bin/python "python$1" "build/pythons/$1/bin/python3"; do
+    [[ $("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) == "$1" ]] || continue
+    echo "$python"
+    return
+  done
+  echo "python$1"
+}
+
+# What is large and that no test needs.
+trim() {
+  rm -rf "$1"/usr/share/{doc,man,locale} "$1"/usr/lib/python3.*/{idlelib,tkinter,lib2to3,ensurepip,pydoc_data,test}
 }
 
 # The kernel's package is named by what the suite's latest depends on.
@@ -79,7 +117,11 @@ fetch_kernel() {
 
 command -v apt-get > /dev/null || die "no apt here, which fetches Debian's arm64 packages"
 mkdir -p "$folder"
-tools/npm_file.sh "$DUCKDB_PACKAGE" "$DUCKDB_MEMBER" "$DUCKDB_SHA256" "$folder/deps/duckdb"
+tools/fetch_duckdb.sh aarch64 "$folder/deps/duckdb"
 unpack bookworm "$folder/sysroot" "${BUILD[@]}"
 unpack bookworm "$folder/root" "${MACHINE[@]}"
+trim "$folder/root"
+add_pytest
+unpack trixie "$folder/python3.13" "${PYTHON313[@]}"
+trim "$folder/python3.13"
 fetch_kernel

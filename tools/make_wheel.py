@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Packs probing-VERSION-py3-none-TAG.whl, one file for every Python 3 on x86-64 Linux.
+"""Packs probing-VERSION-py3-none-TAG.whl, one file for every Python 3 on Linux with one processor.
 
-    make_wheel.py [FOLDER]     into FOLDER (dist)
+    make_wheel.py [FOLDER]     into FOLDER (dist); the programs of PROBING_BIN may be for another processor
 
 Nothing in it is compiled against a Python, so no build backend is needed: a wheel is a zip with a list
 of its files. auditwheel says how old a glibc may be, and that becomes the tag; what would need more
@@ -24,7 +24,7 @@ import install_hook
 import stage
 from stage import DIST, EXECUTABLE, PLAIN, ROOT, Entry
 
-ALIASES = {"manylinux_2_17_x86_64": "manylinux2014_x86_64", "manylinux_2_12_x86_64": "manylinux2010_x86_64"}
+ALIASES = {"manylinux_2_17": "manylinux2014", "manylinux_2_12": "manylinux2010"}  # older names
 # A wheel has no links. $0 is a path, since somebody found this file; beside it is the program.
 PROBE_SCRIPT = b'#!/bin/sh\nexec "${0%/*}/probing" --as-probe "$@"\n'
 # pip removes a folder with the last file that was in it, and leaves those that had only folders.
@@ -121,11 +121,13 @@ def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DIST
     version = stage.version()
     files = entries(version)
-    draft = folder / f"probing-{version}-py3-none-linux_x86_64.whl"
-    write(draft, files, version, "linux_x86_64", zipfile.ZIP_STORED)
+    processor = stage.processor()
+    draft = folder / f"probing-{version}-py3-none-linux_{processor}.whl"
+    write(draft, files, version, f"linux_{processor}", zipfile.ZIP_STORED)
     platform = audit(draft)
-    tag = f"{platform}.{ALIASES[platform]}" if platform in ALIASES else platform
-    for old in folder.glob(f"probing-{version}-*.whl"):  # and the draft
+    alias = ALIASES.get(platform.removesuffix(f"_{processor}"))
+    tag = f"{platform}.{alias}_{processor}" if alias else platform
+    for old in folder.glob(f"probing-{version}-*_{processor}.whl"):  # and the draft
         old.unlink()
     path = folder / f"probing-{version}-py3-none-{tag}.whl"
     write(path, files, version, tag, zipfile.ZIP_DEFLATED)

@@ -2,8 +2,9 @@
 """What an installation consists of, once: `make install`, `make tarball` and the wheel all use this list.
 
     stage.py install PREFIX     copies it below PREFIX (and $DESTDIR before that, for packagers)
-    stage.py tarball            dist/probing-VERSION-linux-x86_64.tar.gz
+    stage.py tarball            dist/probing-VERSION-linux-PROCESSOR.tar.gz
 
+PROBING_BIN names the folder of the programs, which may be for another processor than this machine's.
 `probing` finds the libraries in ../lib/probing of its own folder, and the libraries find probingd in
 ../../bin, so the tree works wherever it is put.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -43,6 +45,18 @@ class Entry:
     link: str = ""
 
 
+def processor() -> str:
+    """Of the programs, as their ELF header has it."""
+    with (BIN / "probing").open("rb") as file:
+        machine = int.from_bytes(file.read(20)[18:], "little")
+    return {62: "x86_64", 183: "aarch64"}[machine]
+
+
+def runnable() -> Path:
+    """Programs that can be asked here what their commands are."""
+    return BIN if processor() == platform.machine() else ROOT / "build/release/bin"
+
+
 def version() -> str:
     """That of CMakeLists.txt, which everything else has it from."""
     found = re.search(r"project\(probing VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
@@ -62,10 +76,10 @@ def programs() -> Iterator[Entry]:
 
 def shared_files() -> Iterator[Entry]:
     """Manual pages, completions, the header for plug-ins."""
-    for name, text in man_pages.all_pages(BIN, version()).items():
+    for name, text in man_pages.all_pages(runnable(), version()).items():
         yield Entry(f"share/man/man1/{name}", text.encode())
     for shell, path in COMPLETIONS.items():
-        command = [str(BIN / "probing"), "completion", shell]
+        command = [str(runnable() / "probing"), "completion", shell]
         yield Entry(path, subprocess.run(command, check=True, capture_output=True).stdout)
     yield Entry("include/probing/probing.h", (ROOT / "include/probing/probing.h").read_bytes())
 
@@ -109,7 +123,7 @@ def install(prefix: str) -> None:
 
 
 def tarball() -> Path:
-    name = f"probing-{version()}-linux-x86_64"
+    name = f"probing-{version()}-linux-{processor()}"
     path = DIST / f"{name}.tar.gz"
     path.parent.mkdir(exist_ok=True)
     with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
