@@ -3,6 +3,8 @@
 
     arm64_machine.py COMMAND…    a command there, in the checkout
 
+PROBING_ARM64_KERNEL=kernel-16k boots the one with pages of 16 KB (tools/install_arm64.sh 16k).
+
 What it needs comes from `tools/install_deps.sh arm64`. The machine is a file system in memory: Debian's C
 library, busybox and Pythons. Two folders are shared with it: the checkout, which it may only read and which
 has the path that it has here, and /out for what comes out.
@@ -10,6 +12,7 @@ has the path that it has here, and /out for what comes out.
 
 from __future__ import annotations
 
+import lzma
 import os
 import shlex
 import shutil
@@ -22,14 +25,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "build/arm64"
+KERNEL = PARTS / os.environ.get("PROBING_ARM64_KERNEL", "kernel")
 QEMU = "qemu-system-aarch64"
 # The kernel's modules for a shared folder, in the order in which they need each other.
 MODULES = (
     "drivers/virtio/virtio_mmio",
-    "net/9p/9pnet",
-    "net/9p/9pnet_virtio",
     "fs/netfs/netfs",
     "fs/fscache/fscache",
+    "net/9p/9pnet",
+    "net/9p/9pnet_virtio",
     "fs/9p/9p",
 )
 SECONDS = 3600
@@ -97,8 +101,16 @@ def folders(*names: str) -> Iterator[bytes]:
         yield newc(name, stat.S_IFDIR | 0o755, b"", 0)
 
 
+def module_bytes(path: Path) -> bytes | None:
+    """Newer kernels compress them, and have some built in."""
+    packed = path.with_suffix(".ko.xz")
+    if packed.exists():
+        return lzma.decompress(packed.read_bytes())
+    return path.read_bytes() if path.exists() else None
+
+
 def write_file_system(to: Path) -> None:
-    kernel = next((PARTS / "kernel/lib/modules").iterdir()) / "kernel"
+    kernel = next(path for path in KERNEL.glob("**/modules/*/kernel"))
     with to.open("wb") as file:
         file.writelines(tree(PARTS / "root"))
         file.writelines(folders("modules", "dev", "opt", "opt/pythons", "opt/pythons/3.13"))
@@ -106,7 +118,9 @@ def write_file_system(to: Path) -> None:
         file.writelines(tree(PARTS / "python3.13", "opt/pythons/3.13/tree/"))
         file.write(newc("opt/pythons/3.13/bin/python3", stat.S_IFREG | 0o755, PYTHON313.encode(), 0))
         for number, module in enumerate(MODULES):
-            data = (kernel / f"{module}.ko").read_bytes()
+            data = module_bytes(kernel / f"{module}.ko")
+            if data is None:
+                continue
             file.write(newc(f"modules/{number}-{Path(module).name}.ko", stat.S_IFREG | 0o644, data, 0))
         file.write(newc("init", stat.S_IFREG | 0o755, INIT.replace("CHECKOUT", str(ROOT)).encode(), 0))
         file.write(newc("TRAILER!!!", 0, b"", 0))
@@ -126,7 +140,7 @@ def boot(job: str, out: Path, timeout: float) -> int:
     (out / "job").write_text(job)
     image = out / "file-system"
     write_file_system(image)
-    kernel = next((PARTS / "kernel/boot").glob("vmlinuz-*"))
+    kernel = next((KERNEL / "boot").glob("vmlinuz-*"))
     # A quick way of signing pointers: nobody attacks this machine.
     command = (
         f"{QEMU} -M virt -cpu max,pauth-impdef=on -smp 2 -m 2048 -nographic -no-reboot -nic none".split()

@@ -7,6 +7,7 @@
 #   root/          the machine that tools/arm64_machine.py boots: C library, busybox, Python 3.11, pytest
 #   python3.13/    Debian 13's, with its own C library, for the same machine
 #   kernel/        vmlinuz, and the modules for a shared folder
+#   kernel-16k/    of Debian 13, for pages of 16 KB: only with the argument `16k`
 #   deps/duckdb/   libduckdb.so
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -104,15 +105,14 @@ trim() {
   rm -rf "$1"/usr/share/{doc,man,locale} "$1"/usr/lib/python3.*/{idlelib,tkinter,lib2to3,ensurepip,pydoc_data,test}
 }
 
-# The kernel's package is named by what the suite's latest depends on.
+# fetch_kernel SUITE PACKAGE INTO: the one that the suite's latest depends on.
 fetch_kernel() {
-  [[ -f $folder/kernel/.unpacked ]] && return
-  prepare_apt bookworm
-  local name
-  name=$(APT_CONFIG=$folder/apt-bookworm/apt.conf apt-cache depends linux-image-arm64 |
-         awk '$1 == "Depends:" {print $2; exit}')
-  [[ -n $name ]] || die "linux-image-arm64 depends on no kernel"
-  unpack bookworm "$folder/kernel" "$name"
+  local suite=$1 package=$2 into=$3 name
+  [[ -f $into/.unpacked ]] && return
+  prepare_apt "$suite"
+  name=$(APT_CONFIG=$folder/apt-$suite/apt.conf apt-cache depends "$package" | awk '$1 == "Depends:" {print $2; exit}')
+  [[ -n $name ]] || die "$package depends on no kernel"
+  unpack "$suite" "$into" "$name"
 }
 
 command -v apt-get > /dev/null || die "no apt here, which fetches Debian's arm64 packages"
@@ -124,4 +124,5 @@ trim "$folder/root"
 add_pytest
 unpack trixie "$folder/python3.13" "${PYTHON313[@]}"
 trim "$folder/python3.13"
-fetch_kernel
+fetch_kernel bookworm linux-image-arm64 "$folder/kernel"
+[[ ${1:-} != 16k ]] || fetch_kernel trixie linux-image-arm64-16k "$folder/kernel-16k"
