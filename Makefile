@@ -173,12 +173,11 @@ nightly: ## What takes hours: asan, tsan, fuzz, soak with Spark's reader, mutant
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: wheel
-wheel: build ## dist/probing-*.whl: one file for every Python 3, for x86-64 and one for arm64, checked by auditwheel
+wheel: build ## dist/probing-*.whl: one file for every Python 3, checked by auditwheel
 	@$(VENV)/python tools/make_wheel.py
-	@[ $$(uname -m) = aarch64 ] || $(MAKE) wheel-arm64
 
 .PHONY: wheel-arm64
-wheel-arm64: build ## Of these the one for arm64, cross-built (uses what does not depend on a processor from build/release)
+wheel-arm64: build ## The same for arm64, cross-built (manual pages and completions are those of build/release)
 	@tools/install_deps.sh arm64
 	@$(call compile,release-arm64,probing probingd probing_so nccl_plugin)
 	@$(VENV)/python tools/check_symbols.py build/release-arm64/bin/libprobing.so build/release-arm64/bin/libprobing-nccl.so

@@ -37,11 +37,12 @@ MODULES = (
     "fs/9p/9p",
 )
 SECONDS = 3600
-# Debian 13's Python, with its own C library: its loader starts it.
+# Debian 13's Python, with its own C library: its loader starts it. sys.executable is this script.
 PYTHON313 = """#!/bin/sh
 tree=/opt/pythons/3.13/tree
 lib=$tree/usr/lib/aarch64-linux-gnu
-PYTHONHOME=$tree/usr exec $lib/ld-linux-aarch64.so.1 --library-path $lib $tree/usr/bin/python3.13 "$@"
+export PYTHONHOME=$tree/usr
+exec $lib/ld-linux-aarch64.so.1 --argv0 "$0" --library-path $lib $tree/usr/bin/python3.13 "$@"
 """
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /out /root /etc /usr/local/bin

@@ -83,7 +83,7 @@ add_pytest() {
   mkdir -p "$to"
   from=$(build/venv/bin/python -c 'import pytest; print(pytest.__path__[0])')
   for name in "${PYTEST[@]}"; do cp -a "${from%/*}/$name" "$to/"; done
-  cp -a "${from%/*}"/pytest-*.dist-info "$to/"
+  cp -a "${from%/*}"/{pytest,pluggy}-*.dist-info "$to/"  # they ask for their versions
   find "$to" -name __pycache__ -prune -exec rm -rf {} +
   compile_python "$folder/root/usr/lib" "$(python_of 3.11)"
   touch "$to/.complete"

@@ -51,6 +51,9 @@ Wait Classify(const Syscall& call) {
       return (argument[1] & TIMER_ABSTIME) != 0 ? Wait::kRepeatable : Wait::kTimed;
     case SYS_nanosleep:
       return Wait::kTimed;
+    case SYS_ppoll:
+      // The time left is written back, too: to a copy of glibc's. On arm64 poll() is this call.
+      return argument[3] == 0 ? Wait::kRepeatable : Wait::kUnknown;
     case arch::kPoll:
       return Endless(argument[2]) ? Wait::kRepeatable : Wait::kTimed;
     case arch::kEpollWait:

@@ -77,6 +77,14 @@ TEST(JudgePlaceTest, AWaitThatMayBeRepeatedIsASafePoint) {
   EXPECT_EQ(resume.next_syscall(), SYS_read);
 }
 
+TEST(JudgePlaceTest, APollThatWritesTheTimeLeftBackMayBeRepeatedUnlessItHasASignalMask) {
+  arch::Registers registers = Waiting(SYS_ppoll, kRestartNoHandler);
+  registers.set_syscall_argument(2, 0x1000);  // its time-out
+  EXPECT_EQ(Judged(registers), Verdict::kSelfReturn);
+  registers.set_syscall_argument(3, 0x2000);
+  EXPECT_EQ(Judged(registers), Verdict::kUnknownWait);
+}
+
 TEST(JudgePlaceTest, ACallThatIsOverIsNot) {
   EXPECT_EQ(Judged(Waiting(SYS_read, 1)), Verdict::kUnknownWait);
   EXPECT_EQ(Judged(Waiting(SYS_read, -EAGAIN)), Verdict::kUnknownWait);

@@ -20,7 +20,12 @@ FRESH = int(os.environ.get("PROBING_FRESH", "30"))
 
 
 def inject(probing: Cli, target: Target) -> None:
-    probing("-t", target.pid, "inject", "--no-python").expect(0)
+    answer = probing("-t", target.pid, "inject", "--no-python")
+    # An emulated pthread_create() may take longer than the 300 ms after which it is taken for stuck.
+    while harness.EMULATED and answer.code == 5 and "it was put back to where it was" in answer.stderr:
+        target.expect_unharmed()
+        answer = probing("-t", target.pid, "inject", "--no-python")
+    answer.expect(0)
     assert harness.is_probed(target.pid)
 
 

@@ -6,6 +6,7 @@
 //   nothing
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "inject/inject.h"
+#include "process/status.h"
 #include "wire/message.h"
 #include "wire/rendezvous.h"
 
@@ -90,16 +92,25 @@ Result<int> Enter(pid_t pid) {
   return 0;
 }
 
+// The library or a thread of the probe.
+bool IsIn(pid_t pid) {
+  const auto maps = ReadFile("/proc/" + std::to_string(pid) + "/maps");
+  if (!maps.ok()) return false;
+  if (maps->find("libprobing") != std::string::npos) return true;
+  const auto threads = process::ListThreads(pid);
+  return threads.ok() && std::ranges::any_of(*threads, [pid](pid_t tid) {
+           const auto name =
+               ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/comm");
+           return name.ok() && name->starts_with("probing");
+         });
+}
+
 Result<int> Leave(pid_t pid) {
   ASSIGN_OR_RETURN(const wire::Message answer, Ask(pid, wire::Message::Request(1, "eject")));
   const std::string note(answer.Get("note"));
   const Deadline deadline = Deadline::AfterMs(kPatienceMs);
-  const std::string maps = "/proc/" + std::to_string(pid) + "/maps";
-  while (note.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(maps));
-    if (text.find("libprobing") == std::string::npos && text.find("probing-library") == std::string::npos)
-      break;
-    if (deadline.passed()) return Error{Code::kTimeout, "the library stays mapped", ""};
+  while (note.empty() && IsIn(pid)) {
+    if (deadline.passed()) return Error{Code::kTimeout, "the library or a thread of it stays", ""};
     SleepUs(1000);
   }
   printf("ejected the probe from %d%s%s\n", pid, note.empty() ? "" : ": ", note.c_str());
