@@ -38,8 +38,7 @@ CORE = (
     f"{INJECT}::test_eject_leaves_threads_and_descriptors_as_they_were",
     f"{INJECT}::test_vector_registers_and_the_red_zone_are_kept",
     f"{INJECT}::test_a_job_prints_the_same_result_with_and_without_us",
-    f"{STACKS}::test_frames_are_what_python_says",
-    f"{NATIVE}::test_sorted_stands_between_its_key_function_and_its_caller",
+    f"{INJECT}::test_a_blocked_system_call_sees_no_eintr[poll]",
     "test_fork.py::test_forked_workers_carry_nothing_of_ours",
 )
 MORE = (
@@ -49,7 +48,11 @@ MORE = (
     f"{INJECT}::test_100_cycles_into_a_malloc_and_dlopen_heavy_c_program",
     f"{INJECT}::test_fresh_targets_live_after_being_entered",
     f"{INJECT}::test_a_thread_whose_read_is_over_is_not_taken_for_one_that_waits",
-    f"{INJECT}::test_a_blocked_system_call_sees_no_eintr",
+    # Not recv: its time-out, counted in ticks, comes early on an emulated machine without us as well.
+    *(
+        f"{INJECT}::test_a_blocked_system_call_sees_no_eintr[{how}]"
+        for how in ("read", "nanosleep", "futex", "epoll", "poll")
+    ),
     f"{INJECT}::test_a_stopped_process_is_not_woken_up",
     "test_killed_injector.py",
     STACKS,

@@ -348,7 +348,7 @@ def test_every_test_that_is_listed_for_arm64_exists() -> None:
     for listed in (*arm64_tests.CORE, *arm64_tests.MORE):
         file, _, function = listed.partition("::")
         text = (harness.ROOT / "tests/integration" / file).read_text()
-        if f"def {function}(" not in text and function:
+        if function and f"def {function.partition('[')[0]}(" not in text:
             missing.append(listed)
     assert missing == []
 

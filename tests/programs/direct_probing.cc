@@ -1,9 +1,8 @@
 // A `probing` without a daemon, for tests on a machine whose processor is emulated: it has of the command
-// line what enters, reads, asks and leaves a process, and asks a probe itself. So it needs neither probingd
-// nor DuckDB, and building it takes a third of the time (tools/arm64_tests.py).
+// line what enters, asks and leaves a process, and asks the probe itself. So it needs neither probingd nor
+// DuckDB (tools/arm64_tests.py).
 //
-//   probing -t PID inject|eject|eval CODE|backtrace [--json] [--native] [--all]      and `list`, which does
-//   nothing
+//   probing -t PID inject|eject|eval CODE      and `list`, which does nothing
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backtrace/backtrace.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "inject/inject.h"
@@ -30,8 +28,6 @@ struct Request {
   pid_t pid = 0;
   std::string command;
   std::string code;  // of eval
-  bool json = false;
-  backtrace::Options options;
 };
 
 Request Parse(const std::vector<std::string>& words) {
@@ -42,20 +38,14 @@ Request Parse(const std::vector<std::string>& words) {
       request.pid = static_cast<pid_t>(strtol(words[++i].c_str(), nullptr, 10));
     } else if (word == "--timeout") {
       ++i;
-    } else if (word == "--json") {
-      request.json = true;
-    } else if (word == "--native") {
-      request.options.native = true;
-    } else if (word == "--all") {
-      request.options.selection.all = true;
+    } else if (word == "--no-python") {
+      continue;  // it is never asked for
     } else if (request.command.empty()) {
       request.command = word;
     } else {
       request.code = word;
     }
   }
-  request.options.own_frames = request.json;
-  request.options.wait_channels = request.json;
   return request;
 }
 
@@ -128,20 +118,11 @@ Result<int> Evaluate(pid_t pid, const std::string& code) {
   return answer.Get("outcome") == "ok" ? 0 : 1;
 }
 
-Result<int> Look(const Request& request) {
-  ASSIGN_OR_RETURN(const backtrace::Picture picture, backtrace::ReadLive(request.pid, request.options));
-  RETURN_IF_ERROR(backtrace::CheckShown(picture, request.options));
-  fputs(picture.remarks.c_str(), stderr);
-  fputs((request.json ? PictureToJson(picture) : PictureToText(picture, {})).c_str(), stdout);
-  return 0;
-}
-
 Result<int> Run(const Request& request) {
   if (request.command == "list") return 0;
   if (request.command == "inject") return Enter(request.pid);
   if (request.command == "eject") return Leave(request.pid);
   if (request.command == "eval") return Evaluate(request.pid, request.code);
-  if (request.command == "backtrace") return Look(request);
   return Error{Code::kUsage, "this small probing has no " + request.command, ""};
 }
 
