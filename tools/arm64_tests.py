@@ -43,7 +43,6 @@ CORE = (
 )
 MORE = (
     f"{INJECT}::test_inject_enters_a_sleeping_python",
-    f"{INJECT}::test_the_probe_blocks_all_signals_in_its_thread",
     f"{INJECT}::test_100_cycles_into_a_malloc_and_dlopen_heavy_python",
     f"{INJECT}::test_100_cycles_into_a_malloc_and_dlopen_heavy_c_program",
     f"{INJECT}::test_fresh_targets_live_after_being_entered",
