@@ -28,6 +28,7 @@ DECLARATION = re.compile(rf"\b({VERBS})\({INSIDE}{BYTES}{INSIDE}\)")
 PARSERS = {
     "arch/prologue.h ReadPrologue": "cfi_fuzz: RowFromPrologue",
     "backtrace/backtrace.h ReadCore": "core_file_fuzz: CoreFile",
+    "base/base64.h FromBase64": "tcp_store_fuzz: AgentHosts",
     "base/data_tree.h ReadJson": "data_tree_fuzz",
     "base/data_tree.h ReadPickle": "data_tree_fuzz",
     "base/file.h ReadFile": "trusted: bytes as they are; the argument is a path of ours",
@@ -41,11 +42,11 @@ PARSERS = {
     "cli/prompt.h Read": "trusted: what the user types; the arguments are prompts",
     "cli/target.h ParseDirectory": "trusted: what the user typed",
     "cli/target.h ParseTarget": "trusted: what the user typed",
-    "cluster/base64.h FromBase64": "tcp_store_fuzz: AgentHosts",
     "cluster/packing.h Unpack": "packing_fuzz",
     "cluster/sources.h FromEtcd": "tcp_store_fuzz: Etcd",
     "cluster/tcp_store.h AgentHosts": "tcp_store_fuzz",
     "cluster/tcp_store.h ReadStore": "tcp_store_fuzz",
+    "daemon/mcp_resources.h ReadMcpResource": "trusted: compares with the names of tables and guides",
     "daemon/rules.h ParseRule": "trusted: the owner's own rules",
     "daemon/text_commands.h SplitWord": "text_commands_fuzz: AnswerLine",
     "flame/ranks.h ParseRanks": "trusted: what the user typed",
@@ -57,6 +58,7 @@ PARSERS = {
     "inject/sandbox.h Parse": "preflight_fuzz",
     "net/channel.h Read": "http_answer_fuzz: ReadAnswer",
     "net/http_answer.h ReadAnswer": "http_answer_fuzz",
+    "net/http_answer.h ReadAnswerHead": "http_answer_fuzz: ReadAnswer",
     "observe/gpu/ascend.h ParseNpuSmi": "host_text_fuzz",
     "observe/host/cgroup.h Read": "host_text_fuzz: FindNumber",
     "observe/host/kept_file.h Read": "trusted: bytes as they are; the argument is a buffer",
@@ -117,10 +119,13 @@ PARSERS = {
     "wire/node_list.h ParseAddresses": "names_fuzz",
     "wire/node_list.h ParseHosts": "names_fuzz",
     "wire/node_list.h TakeItem": "names_fuzz: ParseHosts",
+    "wire/outlet_url.h ParseHeaders": "names_fuzz",
+    "wire/outlet_url.h ParseOutletUrl": "names_fuzz",
     "wire/peers.h ParsePeers": "names_fuzz",
     "wire/settings.h CanonicalValue": "settings_fuzz",
     "wire/store_url.h ParseStoreUrl": "names_fuzz",
     "wire/torch_spec.h CanonicalTorchSpec": "names_fuzz",
+    "wire/url_text.h TakeUser": "names_fuzz: ParseOutletUrl",
 }
 
 

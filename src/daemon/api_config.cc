@@ -40,6 +40,7 @@ const char* TypeName(wire::SettingType type) {
     case kUrl:
     case kHeaders:
     case kSystemLog:
+    case kPattern:
       break;
   }
   return "text";

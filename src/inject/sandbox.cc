@@ -202,9 +202,10 @@ std::vector<Check> ExamineSandbox(pid_t pid, uid_t uid) {
                             JudgeUserNamespace(pid, ReadLink(folder + "/ns/user"),
                                                ReadLink("/proc/self/ns/user"), ours.MayTraceAnyone()),
                             JudgeCapabilities(pid, CapabilitiesOf(folder), ours)};
-  // Who may not look there cannot know.
-  if (access((folder + "/root/.").c_str(), X_OK) == 0)
-    checks.push_back(JudgeSocketFolders(ProcessText(pid), FoldersBelow(folder + "/root", uid)));
+  // Without the right to look there nothing is known.
+  const std::string root = folder + "/root";
+  if (access((root + "/.").c_str(), X_OK) == 0)
+    checks.push_back(JudgeSocketFolders(ProcessText(pid), FoldersBelow(root, uid)));
   return checks;
 }
 

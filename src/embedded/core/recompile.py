@@ -134,7 +134,7 @@ def source_of(code):
         raise Refused(
             "before Python 3.12 the source of %s() is needed, and %s cannot be read (%s)"
             % (code.co_name, code.co_filename, error.strerror)
-        )
+        ) from None
 
 
 def compiled(code, wanted):
