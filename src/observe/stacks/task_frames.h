@@ -14,8 +14,8 @@ namespace probing::observe {
 // tasks of a kind are together.
 std::string LabelOf(const cpython::Task& task, const std::string& function);
 
-// A task that ran when it was read, and the function of its coroutine, "" when that is not known. A thread may
-// have several: tasks are read one after the other, and it goes on meanwhile.
+// A task that ran when it was read, and the function of its coroutine, "" when that is not known. A thread
+// may have several: tasks are read one after the other, and it goes on meanwhile.
 struct RunningTask {
   const cpython::Task* task = nullptr;
   std::string function;
