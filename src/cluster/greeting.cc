@@ -35,11 +35,8 @@ std::vector<std::string> TextsIn(const nlohmann::json& json, const char* field) 
 
 Member Greet(Member member, const std::string& own, const std::string& token, const Deadline& deadline) {
   const std::string path = std::string(wire::kNodeRoute) + (own.empty() ? "" : "?from=" + own);
-  const std::int64_t sent_ns = WallNs();
-  const std::int64_t sent_monotonic_ns = MonotonicNs();
   const Result<PeerAnswer> answer =
       AskPeer({.address = member.address, .path = path, .token = token}, deadline);
-  const std::int64_t trip_ns = MonotonicNs() - sent_monotonic_ns;
   member.last_asked_ns = MonotonicNs();
   member.knows.clear();
   ++member.failures;
@@ -62,8 +59,9 @@ Member Greet(Member member, const std::string& own, const std::string& token, co
   member.last_seen_ns = WallNs();
   member.last_answered_ns = member.last_asked_ns;
   // Its clock was read at some moment of the trip: in the middle of it, give or take half.
-  const auto half_ns = static_cast<double>(trip_ns) / 2;
-  member.clock_offset_ms = (static_cast<double>(its_ns) - static_cast<double>(sent_ns) - half_ns) / 1e6;
+  const auto half_ns = static_cast<double>(answer->trip_ns) / 2;
+  member.clock_offset_ms =
+      (static_cast<double>(its_ns) - static_cast<double>(answer->sent_ns) - half_ns) / 1e6;
   member.clock_error_ms = half_ns / 1e6;
   member.problem.clear();
   return member;

@@ -35,26 +35,32 @@ net::KeptChannels& Channels() {
   return channels;
 }
 
-Result<net::HttpAnswer> Exchange(net::Channel& channel, const PeerRequest& request,
-                                 const Deadline& deadline) {
+struct TimedAnswer {
+  net::HttpAnswer http;
+  std::int64_t sent_ns, trip_ns;
+};
+
+Result<TimedAnswer> Exchange(net::Channel& channel, const PeerRequest& request, const Deadline& deadline) {
   const std::string head = net::RequestHead(request.body.empty() ? "GET" : "POST", request.path,
                                             request.address.ToText(), request.token) +
                            "Accept-Encoding: " + std::string(kPackedEncoding) + "\r\n";
+  const std::int64_t sent_ns = WallNs(), began_ns = MonotonicNs();
   RETURN_IF_ERROR(channel.Write(net::WithBody(head, request.body)));
-  return net::ReadAnswer(channel, deadline, request.max_bytes);
+  ASSIGN_OR_RETURN(net::HttpAnswer answer, net::ReadAnswer(channel, deadline, request.max_bytes));
+  return TimedAnswer{std::move(answer), sent_ns, MonotonicNs() - began_ns};
 }
 
-Result<net::HttpAnswer> ExchangeAnew(const PeerRequest& request, const Deadline& deadline) {
+Result<TimedAnswer> ExchangeAnew(const PeerRequest& request, const Deadline& deadline) {
   ASSIGN_OR_RETURN(net::Channel channel, net::Channel::Dial(request.address, deadline.left_ms()));
-  Result<net::HttpAnswer> answer = Exchange(channel, request, deadline);
+  Result<TimedAnswer> answer = Exchange(channel, request, deadline);
   if (answer.ok()) Channels().Keep(request.address, std::move(channel));
   return answer;
 }
 
-Result<net::HttpAnswer> ExchangeAgain(const PeerRequest& request, const Deadline& deadline) {
+Result<TimedAnswer> ExchangeAgain(const PeerRequest& request, const Deadline& deadline) {
   std::optional<net::Channel> kept = Channels().Take(request.address);
   if (!kept) return ExchangeAnew(request, deadline);
-  Result<net::HttpAnswer> answer = Exchange(*kept, request, deadline);
+  Result<TimedAnswer> answer = Exchange(*kept, request, deadline);
   if (answer.ok()) Channels().Keep(request.address, std::move(*kept));
   // Closed by the other side while nobody asked, or by another one that has its address now.
   const bool is_stale = !answer.ok() && answer.error().code != Code::kTimeout;
@@ -64,7 +70,8 @@ Result<net::HttpAnswer> ExchangeAgain(const PeerRequest& request, const Deadline
 }  // namespace
 
 Result<PeerAnswer> AskPeer(const PeerRequest& request, const Deadline& deadline) {
-  ASSIGN_OR_RETURN(net::HttpAnswer answer, ExchangeAgain(request, deadline));
+  ASSIGN_OR_RETURN(TimedAnswer timed, ExchangeAgain(request, deadline));
+  net::HttpAnswer& answer = timed.http;
   if (answer.status != kOk) return RefusalOf(answer);
   for (const std::string& encoding : answer.Headers("Content-Encoding")) {
     if (encoding != kPackedEncoding)
@@ -72,7 +79,8 @@ Result<PeerAnswer> AskPeer(const PeerRequest& request, const Deadline& deadline)
     ASSIGN_OR_RETURN(answer.body, Unpack(answer.body, request.max_bytes));
   }
   const std::vector<std::string> instances = answer.Headers(wire::kInstanceHeader);
-  return PeerAnswer{std::move(answer.body), instances.empty() ? "" : instances[0]};
+  return PeerAnswer{std::move(answer.body), instances.empty() ? "" : instances[0], timed.sent_ns,
+                    timed.trip_ns};
 }
 
 }  // namespace probing::cluster

@@ -21,6 +21,9 @@ struct PeerRequest {
 struct PeerAnswer {
   std::string body;
   std::string instance;  // of the probingd that gave it; "" when it does not say
+  // Of the request and the answer alone, without what it took to connect.
+  std::int64_t sent_ns = 0;  // wall time
+  std::int64_t trip_ns = 0;
 };
 
 // An answer with status 200; anything else is an error. Encrypted beyond this machine, to a

@@ -206,6 +206,7 @@ RUN = {
     "query",
 }
 RUN_ONCE = {"top"}  # with --once only
+OF_DAEMON = ("probing.stalls.limit", "probing.outlets.", "probing.incident.")
 NEEDS_MORE = ("--job", "--leaks", "--gpu", "--watch", "probing.server.certificate=")
 
 
@@ -216,7 +217,7 @@ def test_commands_of_the_documents_work(probing: Cli, job: Target) -> None:
             continue  # those run by themselves, below
         if not any(word.startswith(NEEDS_MORE) for word in words):
             takes = {"backtrace", "inject", "config", "memory", "top"}
-            of_daemon = words[0] == "config" and any(word.startswith("probing.stalls.") for word in words)
+            of_daemon = words[0] == "config" and any(word.startswith(OF_DAEMON) for word in words)
             target = ["-t", str(job.pid)] if words[0] in takes and not of_daemon else []
             probing(*target, *(word.replace("4711", str(job.pid)) for word in words)).expect(0)
     assert len(some) > 10
