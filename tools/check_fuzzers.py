@@ -54,6 +54,8 @@ PARSERS = {
     "history/batch.h Decode": "messages_fuzz",
     "history/messages.h Decode": "messages_fuzz",
     "history/spool.h Take": "messages_fuzz: Batch",
+    "incident/contents.h Read": "incident_fuzz",
+    "incident/file.h Parse": "incident_fuzz: Read",
     "inject/preflight_rules.h Parse": "preflight_fuzz",
     "inject/sandbox.h Parse": "preflight_fuzz",
     "net/channel.h Read": "http_answer_fuzz: ReadAnswer",

@@ -8,6 +8,7 @@ Needs g++ and a python3; run it again when a fuzzer's format changes. Files that
 from __future__ import annotations
 
 import base64
+import json
 import pickle
 import struct
 import subprocess
@@ -189,6 +190,63 @@ def make_answers() -> dict[tuple[str, str], bytes]:
     }
 
 
+def make_incident(tables: dict[str, tuple[list[list[str]], int, list[list[object]]]]) -> bytes:
+    """An incident file (src/incident/format.h): {name: (columns, how many are its own, rows)}."""
+
+    def checksum(data: bytes) -> int:
+        total = 0xCBF29CE484222325
+        for byte in data:
+            total = (total ^ byte) * 0x100000001B3 % (1 << 64)
+        return total
+
+    def cell(value: object, kind: str) -> bytes:
+        if value is None:
+            return b"\0"
+        if kind == "string":
+            text = str(value).encode()
+            return b"\1" + struct.pack("<Q", len(text)) + text
+        if kind == "bool":
+            return b"\1\1" if value else b"\1\0"
+        return b"\1" + struct.pack("<d" if kind == "double" else "<q", value)
+
+    types = {"int64": 0, "double": 1, "bool": 2, "string": 3, "bytes": 4, "timestamp": 0}
+    entries, blocks = [], b""
+    for name, (columns, own, lines) in tables.items():
+        block = struct.pack("<QQ", len(columns), len(lines)) + bytes(types[kind] for _, kind in columns)
+        for i, (_, kind) in enumerate(columns):
+            block += b"".join(cell(line[i], kind) for line in lines)
+        sizes = {"bytes": len(block), "unpacked": len(block), "sum": checksum(block)}
+        entry = {"name": name, "columns": columns, "own": own, "rows": len(lines), "left_out": 0}
+        entries.append({**entry, "is_packed": False, **sizes})
+        blocks += block
+    index = json.dumps(
+        {"recorded_ns": 1_700_000_000_000_000_000, "diagnosis": {}, "tables": entries}
+    ).encode()
+    head = struct.pack("<16sIIQQ", b"PROBING INCIDENT", 1, 0, len(index), checksum(index))
+    return head + index + blocks
+
+
+def make_incidents() -> dict[tuple[str, str], bytes]:
+    process = [["pid", "int64"], ["rank", "int64"], ["host", "string"], ["job", "string"]]
+    here = [7, 0, "here", "job"]
+    stacks = ([["depth", "int64"], ["func", "string"], *process], 2, [[0, "f", *here], [1, None, *here]])
+    collections = ([["timestamp", "timestamp"], ["generation", "int64"], *process], 2, [[5, 2, *here]])
+    own = (
+        [["timestamp", "timestamp"], ["loss", "double"], ["good", "bool"], *process],
+        3,
+        [[5, 0.5, True, *here]],
+    )
+    children = ([["pid", "int64"], ["name", "string"], *process[1:]], 2, [[9, "worker", *here[1:]]])
+    good = make_incident({"python.stacks": stacks, "python.gc": collections, "python.mine": own})
+    index_first = good[40:].replace(b"]}" + struct.pack("<Q", 6), b"]}\0" + struct.pack("<Q", 6), 1)
+    return {
+        ("incident_fuzz", "small"): good,
+        ("incident_fuzz", "children"): make_incident({"system.process": children, "python.stacks": stacks}),
+        ("incident_fuzz", "cut"): good[:-9],
+        ("incident_fuzz", "repairable"): b"x" * 40 + index_first,
+    }
+
+
 def make_debug_info(folder: Path, version: int) -> bytes:
     """A library whose function has another one inlined into it, with debug information."""
     source = folder / "lines.c"
@@ -249,7 +307,7 @@ def main() -> None:
         write("session_fuzz", name, text)
     for name, text in LINES.items():
         write("text_commands_fuzz", name, text)
-    for (fuzzer, name), content in make_answers().items():
+    for (fuzzer, name), content in {**make_answers(), **make_incidents()}.items():
         write(fuzzer, name, content)
 
 

@@ -9,6 +9,7 @@
 #include "base/visible.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/incident_rows.h"
 #include "cli/output.h"
 #include "cli/terminal.h"
 #include "observe/stacks/descendants.h"
@@ -113,8 +114,31 @@ Result<int> RunTree(const Invocation& invocation, const backtrace::Options& opti
   return 0;
 }
 
+// Of an incident: where all its processes were.
+Result<int> ShowFile(const Invocation& invocation, const backtrace::Options& options) {
+  if (options.native || options.stop || options.task_tree || options.greenlets)
+    return Error{Code::kUsage, "a file has Python frames only",
+                 "native ones are rows: `probing -t FILE query \"SELECT * FROM python.native_stacks\"`"};
+  ASSIGN_OR_RETURN(const std::vector<backtrace::RecordedProcess> processes,
+                   RecordedStacks(invocation.directory, options));
+  if (processes.empty())
+    return Error{Code::kFailed, "there are no stacks in " + invocation.directory,
+                 options.selection.tid ? "leave out --tid to see all threads"
+                                       : "`probing incident` writes files that have some"};
+  const bool json = invocation.Has("--json");
+  std::string text;
+  for (const auto& [title, picture] : processes) {
+    text += text.empty() ? "" : json ? ",\n" : "\n";
+    if (!json) text += Visible(title) + "\n\n";
+    text += Shown(invocation, picture);
+  }
+  Print(json ? "[\n" + text + "]\n" : text);
+  return 0;
+}
+
 Result<int> Run(const Invocation& invocation) {
   ASSIGN_OR_RETURN(const backtrace::Options options, OptionsOf(invocation));
+  if (!invocation.directory.empty()) return ShowFile(invocation, options);
   const bool tree = invocation.Has("--subprocesses");
   if (tree && (invocation.endpoint || invocation.Has("--core"))) {
     return Error{Code::kUsage, "--subprocesses is for live processes of this host", ""};
@@ -140,6 +164,7 @@ Command BacktraceCommand() {
       .summary = "Show where every Python thread is, without injecting or stopping anything",
       .example = "probing -t 12345 backtrace",
       .target = TargetUse::kRequired,
+      .target_may_be_directory = true,
       .for_each_rank = Command::OfJob::kInTurn,
       .arguments = Arguments::kNone,
       .options = {{"--tid", "TID", "only this thread"},

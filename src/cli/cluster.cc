@@ -29,8 +29,9 @@ constexpr const char* kDown = "SELECT count(*) AS down FROM cluster.nodes WHERE 
 constexpr std::size_t kJobBytes = 200;
 
 // Remembers in `is_partial` that hosts were missing.
-Result<Json> Ask(const char* sql, bool& is_partial) {
+Result<Json> Ask(const Invocation& invocation, const char* sql, bool& is_partial) {
   Question question;
+  question.directory = invocation.directory;
   question.sql = sql;
   question.format = "json";
   ASSIGN_OR_RETURN(const Bytes answer, QueryHosts(question));
@@ -93,8 +94,8 @@ std::string Named(const std::string& job, const std::set<std::int64_t>& ranks, b
 
 Result<int> Backtrace(const Invocation& invocation) {
   bool is_partial = false;
-  ASSIGN_OR_RETURN(Json groups, Ask(kStacks, is_partial));
-  ASSIGN_OR_RETURN(const Json expected, Ask(kExpected, is_partial));
+  ASSIGN_OR_RETURN(Json groups, Ask(invocation, kStacks, is_partial));
+  ASSIGN_OR_RETURN(const Json expected, Ask(invocation, kExpected, is_partial));
   Ranks missing;
   Ranks ended;
   std::set<std::string> jobs;
@@ -136,12 +137,13 @@ Result<int> Backtrace(const Invocation& invocation) {
 
 Result<int> Nodes(const Invocation& invocation) {
   Question question;
+  question.directory = invocation.directory;
   question.sql = kNodes;
   question.format = invocation.Has("--json") ? "json" : "table";
   ASSIGN_OR_RETURN(const std::string answer, Query(question));
   Print(answer);
   bool is_partial = false;
-  ASSIGN_OR_RETURN(const Json down, Ask(kDown, is_partial));
+  ASSIGN_OR_RETURN(const Json down, Ask(invocation, kDown, is_partial));
   return down.empty() || down[0].value("down", 0) == 0 ? 0 : static_cast<int>(Code::kPartial);
 }
 
@@ -161,6 +163,7 @@ Command ClusterCommand() {
           .summary = "Show all ranks at once: grouped stacks, hosts",
           .example = "probing cluster backtrace",
           .target = TargetUse::kOptional,
+          .target_may_be_directory = true,
           .all_is_fine = true,
           .arguments = Arguments::kOne,
           .options = {{"WORD", "", "nodes (default) or backtrace"}, {"--json", "", "print JSON"}},

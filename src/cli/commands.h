@@ -14,6 +14,7 @@ Command PsCommand();
 Command ListCommand();
 Command BacktraceCommand();
 Command WhyCommand();
+Command IncidentCommand();
 Command QueryCommand();
 Command SqlCommand();
 Command TablesCommand();

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/file.h"
 #include "base/visible.h"
 #include "cli/job.h"
 #include "cli/output.h"
@@ -49,6 +50,10 @@ std::string Targets() {
   }
   for (const auto& [script, count] : scripts) {
     if (count == 1 && Visible(script) == script) text += Line(script, "the process that runs it");
+  }
+  const Result<std::vector<std::string>> files = ListDirectory(".");
+  for (const std::string& name : files.ok() ? *files : std::vector<std::string>()) {
+    if (name.ends_with(".incident") && Visible(name) == name) text += Line(name, "an incident");
   }
   for (const std::int64_t rank : ranks) text += Line("rank:" + std::to_string(rank), "a rank of the job");
   for (const auto& [name, count] : jobs) {

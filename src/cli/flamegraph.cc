@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/incident_rows.h"
 #include "cli/job_recording.h"
 #include "cli/query_client.h"
 #include "cli/recording.h"
@@ -48,13 +49,20 @@ flame::Profile ReadTrace(const Json& rows) {
   return profile;
 }
 
-Result<int> DrawTrace(const Invocation& invocation, const std::string& path, bool html) {
+// Of an incident: the samples that were taken before it; of a trace: its operators.
+Result<int> DrawFile(const Invocation& invocation, const std::string& path, bool html) {
+  ASSIGN_OR_RETURN(flame::View chosen, ViewOf(invocation));
+  ASSIGN_OR_RETURN(const flame::Profile samples, RecordedSamples(invocation.directory));
+  if (!samples.samples().empty()) {
+    RETURN_IF_ERROR(WriteResult(path, html ? ToHtml(samples, chosen) : ToSvg(samples, chosen)));
+    return 0;
+  }
   ASSIGN_OR_RETURN(const std::string answer,
                    Query({.directory = invocation.directory, .sql = kTraceSql, .format = "rows"}));
   const Json parsed = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object() || !parsed.contains("rows") || parsed["rows"].empty())
-    return Error{Code::kFailed, "there are no operators in " + invocation.directory,
-                 "a flame graph is drawn of traces of torch.profiler"};
+    return Error{Code::kFailed, "there are no samples and no operators in " + invocation.directory,
+                 "a flame graph is drawn of incidents and of traces of torch.profiler"};
   flame::View view;
   view.title = invocation.directory;
   const flame::Profile profile = ReadTrace(parsed["rows"]);
@@ -74,7 +82,7 @@ Result<int> Run(const Invocation& invocation) {
                  "`probing record` writes other formats"};
   }
   RETURN_IF_ERROR(CheckWritable(path));
-  if (!invocation.directory.empty()) return DrawTrace(invocation, path, html);
+  if (!invocation.directory.empty()) return DrawFile(invocation, path, html);
   if (invocation.endpoint || IsOfThePast(invocation)) {
     ASSIGN_OR_RETURN(const std::string drawn, RecordRemote(invocation, html ? "html" : "svg"));
     RETURN_IF_ERROR(WriteResult(path, drawn));

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/incident_rows.h"
 #include "cli/job_recording.h"
 #include "cli/recording.h"
 #include "flame/formats.h"
@@ -18,10 +19,20 @@ Result<int> Run(const Invocation& invocation) {
     return Error{Code::kUsage, "a comparison is a picture, not " + name,
                  "`-f svg` or `-f html`; --rank 3 alone goes with all formats"};
   }
+  if (path.empty() && !invocation.directory.empty()) path = "profile" + std::string(format->suffix);
   if (path.empty())
     path = "profile-" + (invocation.job ? "job" : std::to_string(*invocation.target)) +
            std::string(format->suffix);
   RETURN_IF_ERROR(CheckWritable(path));
+  if (!invocation.directory.empty()) {
+    ASSIGN_OR_RETURN(const flame::View view, ViewOf(invocation));
+    ASSIGN_OR_RETURN(const flame::Profile profile, RecordedSamples(invocation.directory));
+    if (profile.samples().empty())
+      return Error{Code::kFailed, "there are no samples in " + invocation.directory,
+                   "`probing incident` writes files that have some"};
+    RETURN_IF_ERROR(WriteResult(path, format->write(profile, view)));
+    return 0;
+  }
   if (invocation.endpoint || IsOfThePast(invocation)) {
     ASSIGN_OR_RETURN(const std::string recorded, RecordRemote(invocation, format->name));
     RETURN_IF_ERROR(WriteResult(path, recorded));
@@ -45,6 +56,7 @@ Command RecordCommand() {
           .summary = "Record stacks to a profile for speedscope, pprof, Perfetto, Firefox and others",
           .example = "probing -t 1234 record -d 30 -f chrome -o train.json",
           .target = TargetUse::kRequired,
+          .target_may_be_directory = true,
           .target_may_be_job = true,
           .options = RecordingOptions(
               {{"-f,--format", "FORMAT",

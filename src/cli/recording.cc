@@ -236,6 +236,10 @@ Result<flame::View> ViewOf(const Invocation& invocation) {
   view.by_thread = invocation.Has("--threads");
   view.by_process = invocation.Has("--subprocesses");
   view.by_line = invocation.Has("--lines");
+  if (!invocation.directory.empty()) {  // as it was recorded: its sources are not here
+    view.title = invocation.directory;
+    return view;
+  }
   for (const char* option : {"--ranks", "--rank", "--against"}) {
     if (!invocation.job && invocation.Has(option)) {
       return Error{Code::kUsage, std::string(option) + " is for all ranks of a job",

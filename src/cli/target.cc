@@ -75,7 +75,7 @@ bool LooksLikeTarget(std::string_view word) {
 bool LooksLikeDirectory(std::string_view word) {
   return word == "." || word == ".." || word.starts_with('/') || word.starts_with("./") ||
          word.starts_with("../") || word.ends_with(".json") || word.ends_with(".json.gz") ||
-         word.ends_with(".pickle") || word.ends_with(".pkl");
+         word.ends_with(".pickle") || word.ends_with(".pkl") || word.ends_with(".incident");
 }
 
 Result<std::string> ParseDirectory(std::string_view word) {
@@ -87,7 +87,7 @@ Result<std::string> ParseDirectory(std::string_view word) {
   if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
     return Error{Code::kUsage, text + " is neither a directory nor a file",
                  "a directory has history (PROBING_DATA_DIR, with job=… in it) or Flight Recorder's files "
-                 "(_dump_RANK), a file is a trace of torch.profiler or a snapshot of torch.cuda.memory"};
+                 "(_dump_RANK), a file is an incident, a trace of torch.profiler or a snapshot of torch.cuda.memory"};
   return std::string(path);
 }
 

@@ -5,7 +5,7 @@
 //   host:port/1234       one of the processes there
 //   unix:PATH[/1234]     the same by the path of a socket
 //   rank:3               the process of this machine that does the work of rank 3
-//   DIR, trace.json[.gz] what was recorded: history, Flight Recorder's dumps, a trace of torch.profiler
+//   DIR, trace.json[.gz], x.incident: what was recorded (history, Flight Recorder's dumps, a trace, …)
 //   job, job:NAME        all ranks of this machine, for commands that take several
 //   train.py             the process of this machine that runs that script, when there is one
 #pragma once
@@ -45,7 +45,7 @@ struct TargetName {
 bool LooksLikeTarget(std::string_view word);
 
 // Whether a word is the path of a directory or of a trace: it begins with /, ./ or ../, is . or .., or ends
-// with .json or .json.gz.
+// with .json[.gz] or .incident.
 bool LooksLikeDirectory(std::string_view word);
 
 // The absolute path of a directory, or of a file, that exists.

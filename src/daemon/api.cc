@@ -154,6 +154,7 @@ Result<pid_t> RequiredTarget(const server::Request& request) {
 }
 
 Answer ListTargets(Daemon& daemon, Targets::Look look) {
+  if (!daemon.file.empty()) co_return co_await ListRecorded(daemon);
   co_await daemon.targets.Refresh(look);
   Json list = Json::array();
   for (const Target* target : daemon.targets.Shown()) list.push_back(TargetToJson(*target));
@@ -201,6 +202,7 @@ void AddRoutes(server::Router& router, Daemon& daemon) {
   AddStackRoutes(router, daemon);
   AddProfileRoute(router, daemon);
   AddGpuMemoryRoute(router, daemon);
+  AddIncidentRoute(router, daemon);
   AddServerRoutes(router, daemon);
   AddLiveRoutes(router, daemon);
   AddMetrics(router, daemon);

@@ -33,6 +33,7 @@ struct Daemon {
   boost::asio::thread_pool& threads;  // for what would hold up the daemon's own
   std::int64_t started_ns;            // MonotonicNs
   std::function<void()> shutdown;
+  std::string file = {};  // all that is asked is asked of this recording; "" for the processes here
 };
 
 void AddRoutes(server::Router& router, Daemon& daemon);          // api.cc, and all of these:
@@ -43,6 +44,7 @@ void AddSourceRoute(server::Router& router, Daemon& daemon);     // api_source.c
 void AddStackRoutes(server::Router& router, Daemon& daemon);     // api_stacks.cc: backtrace, flamegraph
 void AddProfileRoute(server::Router& router, Daemon& daemon);    // api_profile.cc: torch_profile
 void AddGpuMemoryRoute(server::Router& router, Daemon& daemon);  // api_gpu_memory.cc: gpu_memory
+void AddIncidentRoute(server::Router& router, Daemon& daemon);   // api_incident.cc: incident
 void AddServerRoutes(server::Router& router, Daemon& daemon);   // api_server.cc: listen, token, tables, ready
 void AddLiveRoutes(server::Router& router, Daemon& daemon);     // api_live.cc: events, repl
 void AddMetrics(server::Router& router, Daemon& daemon);        // metrics.cc
@@ -68,6 +70,12 @@ boost::asio::awaitable<Result<server::Content>> Backtrace(Daemon& daemon, const 
 // GET targets.
 boost::asio::awaitable<Result<server::Json>> ListTargets(Daemon& daemon,
                                                          Targets::Look look = Targets::Look::kEverywhere);
+// The same of the processes in Daemon::file (api_file.cc), and where they were.
+boost::asio::awaitable<Result<server::Json>> ListRecorded(Daemon& daemon);
+boost::asio::awaitable<Result<server::Content>> RecordedBacktrace(Daemon& daemon,
+                                                                  const server::Request& request);
+// All that can be asked of a file.
+void AddFileRoutes(server::Router& router, Daemon& daemon);
 // A query for {columns, rows}, and what it answers.
 server::Request RowsRequest(std::string sql);
 boost::asio::awaitable<Result<server::Json>> QueryRows(Daemon& daemon, std::string sql,

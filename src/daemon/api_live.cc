@@ -148,6 +148,7 @@ void AddLiveRoutes(server::Router& router, Daemon& daemon) {
                                                                                  const server::Send& send) {
                      return FollowEvents(daemon, *lists, request, send);
                    });
+  if (!daemon.file.empty()) return;  // nobody to talk to
   router.AddSocket(wire::kReplRoute, server::Right::kEval,
                    [&](const Request& request, const server::Receive& receive, const server::Send& send) {
                      return Repl(daemon, request, receive, send);

@@ -176,6 +176,7 @@ asio::awaitable<Result<Content>> Backtrace(Daemon& daemon, const Request& reques
   if (!pid.ok()) co_return pid.error();
   const Result<backtrace::Options> options = OptionsOf(request);
   if (!options.ok()) co_return options.error();
+  if (!daemon.file.empty()) co_return co_await RecordedBacktrace(daemon, request);
   // Reading takes from microseconds to a second: symbols of big libraries.
   const pid_t target = *pid;
   const Result<backtrace::Picture> picture =

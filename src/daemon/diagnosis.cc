@@ -29,6 +29,7 @@ constexpr double kMostPatience = 3600;
 constexpr double kOutsideSeconds = 5;
 constexpr double kMostOutsideSeconds = 15;
 constexpr int kLooks = 6;
+constexpr const char* kOutsideRule = "collective_hang_outside";
 constexpr std::int64_t kRecordedMs = 2000;  // until a hang that has lasted long enough is in the tables
 
 struct Asked {
@@ -39,6 +40,7 @@ struct Asked {
   bool all_deaths = false;
   std::optional<wire::StoreUrl> store;  // is asked, instead of this host
   std::string directory;                // or one with recordings is
+  bool is_incident = false;             // or rather an incident file
 };
 
 std::string Field(const Request& request, const std::string& name) {
@@ -63,15 +65,16 @@ Result<Asked> ParseAsked(const Daemon& daemon, const Request& request) {
   if (const std::string store = Field(request, "store"); !store.empty()) {
     ASSIGN_OR_RETURN(asked.store, StoreOf(daemon, request, store == "true" ? Json(true) : Json(store)));
   }
-  asked.directory = Field(request, "directory");
-  if (!asked.directory.empty()) {
+  asked.directory = daemon.file.empty() ? Field(request, "directory") : daemon.file;
+  if (!asked.directory.empty() && daemon.file.empty()) {
     if (request.right != server::Right::kOwn)
       return Error{Code::kPermission, "directories can be asked for over the unix socket only",
                    "run `probing -t DIR diagnose` on the machine that has it"};
     if (!asked.directory.starts_with('/') || !RecordedJob::IsIn(asked.directory))
-      return Error{Code::kUsage,
-                   asked.directory + " has no recordings of torch's Flight Recorder and no traces",
-                   "their files are called _dump_RANK or nccl_trace_rank_RANK, and *.pt.trace.json[.gz]"};
+      return Error{
+          Code::kUsage,
+          asked.directory + " has no recordings of torch's Flight Recorder and no traces, and is no incident",
+          "their files are called _dump_RANK or nccl_trace_rank_RANK, and *.pt.trace.json[.gz]"};
   }
   return asked;
 }
@@ -109,6 +112,67 @@ void PointIntoRecording(const std::string& directory, Json& finding) {
   const Json& ranks = finding["ranks"];
   finding["next"] = "probing -t " + directory + " query \"SELECT * FROM python.collective_starts" +
                     (ranks.empty() ? "" : " WHERE rank = " + ranks[0].dump()) + " ORDER BY timestamp\"";
+}
+
+// The processes of an incident are gone, their stacks are in the file.
+void PointIntoIncident(const std::string& path, Json& finding) {
+  const std::string next = finding["next"].get<std::string>();
+  const std::size_t query = next.find(" query ");
+  finding["next"] = "probing -t " + path +
+                    (next.starts_with("probing ") && query != std::string::npos ? next.substr(query)
+                                                                                : std::string(" backtrace"));
+}
+
+Json JobIn(const RecordedJob& recorded, const Json& finding) {
+  const Json& pids = finding["pids"];
+  for (const table::Target& target : recorded.targets()) {
+    const bool is_there = finding["host"] == target.host || finding["host"] == "";
+    if (is_there && !pids.empty() && pids[0] == target.pid)
+      return target.job.empty() ? Json() : Json(target.job);
+  }
+  return {};
+}
+
+bool HasFinding(const std::vector<Json>& findings, const char* class_name, const std::string& job) {
+  return std::ranges::any_of(
+      findings, [&](const Json& each) { return each["class"] == class_name && each["job"] == job; });
+}
+
+// Of a file, which may say anything.
+bool IsFinding(const Json& finding) {
+  if (!finding.is_object()) return false;
+  for (const char* name : {"class", "severity", "host", "evidence", "next", "rule"}) {
+    if (!finding.value(name, Json()).is_string()) return false;
+  }
+  const auto is_list = [&](const char* name) {
+    const Json list = finding.value(name, Json());
+    return list.is_array() &&
+           std::ranges::all_of(list, [](const Json& each) { return each.is_number_integer(); });
+  };
+  return is_list("ranks") && is_list("pids") && finding.contains("job") && finding.contains("since_ns");
+}
+
+// What was seen of processes from outside cannot be asked of rows: it is as it was then.
+void AddSeenThen(const incident::Contents& contents, const Asked& asked, std::vector<Json>& findings,
+                 Json& seen) {
+  const Json then = contents.about().value("diagnosis", Json::object());
+  if (!then.is_object()) return;
+  for (Json job : then.value("seen", Json::array())) {
+    if (!job.is_object() || (!asked.job.empty() && job.value("job", Json()) != asked.job)) continue;
+    job["next"] = "";  // nobody can be probed any more
+    seen.push_back(std::move(job));
+  }
+  for (Json finding : then.value("findings", Json::array())) {
+    if (!IsFinding(finding) || finding["rule"] != kOutsideRule) continue;
+    const std::string class_name = finding["class"].get<std::string>();
+    if (!asked.class_name.empty() && class_name != asked.class_name) continue;
+    if (finding["job"].is_string() &&
+        HasFinding(findings, class_name.c_str(), finding["job"].get<std::string>()))
+      continue;
+    PointIntoIncident(asked.directory, finding);
+    finding.erase("also");
+    findings.push_back(std::move(finding));
+  }
 }
 
 // About a process of another host: its number means somebody else here.
@@ -176,9 +240,13 @@ void AddFindings(const Rule& rule, const Json& answer, const Asked& asked, std::
                  {"rule", rule.name},
                  {"since_ns", fields.value("since_ns", Json())},
                  {"job", Json()}};
-    if (!asked.directory.empty()) PointIntoRecording(asked.directory, finding);
+    if (asked.is_incident)
+      PointIntoIncident(asked.directory, finding);
+    else if (!asked.directory.empty())
+      PointIntoRecording(asked.directory, finding);
     const Json& pids = finding["pids"];
-    if (asked.target && (std::ranges::find(pids, Json(*asked.target)) == pids.end() || IsElsewhere(finding)))
+    const bool is_elsewhere = asked.directory.empty() && IsElsewhere(finding);
+    if (asked.target && (std::ranges::find(pids, Json(*asked.target)) == pids.end() || is_elsewhere))
       continue;
     findings.push_back(std::move(finding));
   }
@@ -209,11 +277,6 @@ std::set<std::string> ExplainedJobs(const std::vector<Json>& findings) {
       jobs.insert(finding["job"].get<std::string>());
   }
   return jobs;
-}
-
-bool HasFinding(const std::vector<Json>& findings, const char* class_name, const std::string& job) {
-  return std::ranges::any_of(
-      findings, [&](const Json& each) { return each["class"] == class_name && each["job"] == job; });
 }
 
 // Looks at the ranks again and again for as long as some job seems to hang that the rules have not explained.
@@ -249,7 +312,7 @@ void AddStuckRanks(const Asked& asked, const std::vector<StuckRanks>& stuck, std
                         {"host", HostName()},
                         {"evidence", each.evidence},
                         {"next", "probing -t " + std::to_string(each.pids[0]) + " backtrace --native"},
-                        {"rule", "collective_hang_outside"},
+                        {"rule", kOutsideRule},
                         {"since_ns", Json()},
                         {"job", each.job}});
   }
@@ -258,7 +321,7 @@ void AddStuckRanks(const Asked& asked, const std::vector<StuckRanks>& stuck, std
 }  // namespace
 
 asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
-  const Result<Asked> asked = ParseAsked(daemon, request);
+  Result<Asked> asked = ParseAsked(daemon, request);
   if (!asked.ok()) co_return asked.error();
   std::vector<std::string> problems;
   const std::string views = wire::ConfigDirectory();
@@ -270,6 +333,7 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
     Result<std::shared_ptr<const RecordedJob>> job = co_await daemon.queries.Recorded(asked->directory);
     if (!job.ok()) co_return job.error();
     recorded = std::move(*job);
+    asked->is_incident = recorded->incident() != nullptr;
     for (const std::string& problem : recorded->problems()) problems.push_back(problem);
   }
   const bool is_live = !asked->store && asked->directory.empty();
@@ -318,7 +382,9 @@ asio::awaitable<Result<Json>> Diagnose(Daemon& daemon, const Request& request) {
       AddStuckRanks(*asked, stuck, findings);
     }
   } else if (!asked->directory.empty()) {
-    for (Json& finding : findings) finding["job"] = asked->directory;  // one job
+    for (Json& finding : findings)  // of recordings: one job
+      finding["job"] = asked->is_incident ? JobIn(*recorded, finding) : Json(asked->directory);
+    if (asked->is_incident) AddSeenThen(*recorded->incident(), *asked, findings, coverage.jobs);
   }
   if (!asked->job.empty()) {
     std::erase_if(findings, [&](const Json& finding) { return finding["job"] != asked->job; });

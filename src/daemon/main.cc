@@ -24,10 +24,12 @@
 #include "daemon/api_stalls.h"
 #include "daemon/audit.h"
 #include "daemon/history.h"
+#include "daemon/incident_watch.h"
 #include "daemon/job_settings.h"
 #include "daemon/log.h"
 #include "daemon/outlets.h"
 #include "daemon/series.h"
+#include "daemon/serve_file.h"
 #include "daemon/stalls.h"
 #include "daemon/text_commands.h"
 #include "daemon/tokens.h"
@@ -201,6 +203,8 @@ int Run() {
   FollowSettingsOfJobs(daemon);
   hosts.Watch();
   outlets.Watch(daemon);
+  IncidentWatch incidents(daemon);
+  incidents.Watch();
   asio::co_spawn(io, targets.Refresh(), asio::detached);
   asio::co_spawn(io, LeaveWhenIdle(daemon, server, listener->path), asio::detached);
   asio::signal_set signals(io, SIGTERM, SIGINT);
@@ -231,6 +235,7 @@ int main(int argc, char** argv) {
     return probing::query::RunWorker(std::move(sources));
   }
   if (argc == 2 && std::strcmp(argv[1], "--history-worker") == 0) return probing::history::RunHistoryWorker();
+  if (argc == 4 && std::strcmp(argv[1], "--file") == 0) return probing::daemon::ServeFile(argv[2], argv[3]);
   if (argc == 2 && std::strcmp(argv[1], "--from-probe") == 0) {
     probing::daemon::ForgetTheProbe();
   } else if (argc > 1) {

@@ -157,7 +157,8 @@ std::vector<const McpTool*> McpToolsFor(const Daemon& daemon, server::Right righ
   std::vector<const McpTool*> allowed;
   for (const McpTool& tool : AllTools()) {
     const bool granted = tool.right != server::Right::kEval || daemon.settings.GetFlag("probing.mcp.eval");
-    if (right >= tool.right && granted) allowed.push_back(&tool);
+    const bool reads = daemon.file.empty() || tool.right == server::Right::kRead;  // a file has no process
+    if (right >= tool.right && granted && reads) allowed.push_back(&tool);
   }
   return allowed;
 }

@@ -179,13 +179,16 @@ Result<query::QueryRequest> Queries::Prepare(const server::Request& request, std
     prepared.targets.push_back({.pid = *target, .rank = identity.rank, .host = host, .selected = true});
     prepared.targets.back().job = identity.JobName();
   }
+  for (const process::RankProcess& rank : ranks) {
+    if ((job && rank.identity.job != *job) || targets_.Knows(rank.pid)) continue;
+    known = true;
+    prepared.targets.push_back({.pid = rank.pid,
+                                .rank = rank.identity.rank,
+                                .host = host,
+                                .job = rank.identity.job,
+                                .selected = true});
+  }
   if (job) {
-    for (const process::RankProcess& rank : ranks) {
-      if (rank.identity.job != *job || targets_.Knows(rank.pid)) continue;
-      known = true;
-      prepared.targets.push_back(
-          {.pid = rank.pid, .rank = rank.identity.rank, .host = host, .job = *job, .selected = true});
-    }
     if (!known && !prepared.history)
       return Error{Code::kNotFound, "there is no job " + *job + " on this host",
                    "`probing list` shows the jobs"};
@@ -235,9 +238,8 @@ QueryPool& Queries::PoolFor(query::Format format) {
   return for_hosts_ ? *for_hosts_ : for_hosts_.emplace(ClientOptions(), kThreads);
 }
 
-asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request) {
+asio::awaitable<query::QueryAnswer> Queries::Run(const query::QueryRequest& request, QueryPool& pool) {
   // The request outlives the operation: even a cancelled one is waited for.
-  QueryPool& pool = PoolFor(request.format.format);
   const auto start = [this, &pool, &request](auto handler) {
     std::make_shared<RunningQuery>(io_, pool, request, std::move(handler))->Start();
   };
@@ -277,7 +279,8 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
                                                           std::optional<pid_t> target) {
   // Looking everywhere takes longer than most queries; a target that is asked for by name is worth it.
   const bool is_known = !target || targets_.Knows(*target);
-  co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
+  if (!request.body.contains("directory"))
+    co_await targets_.Refresh(is_known ? Targets::Look::kQuick : Targets::Look::kEverywhere);
   if (const Collectives wanted = CollectivesIn(request); wanted != Collectives::kNone)
     co_await targets_.ReadCollectives(wanted == Collectives::kOfAll ? std::nullopt : target);
   NoticeNewViews();
@@ -292,13 +295,21 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
     const Result<std::shared_ptr<const RecordedJob>> job = co_await Recorded(directory);
     if (!job.ok()) co_return job.error();
     prepared->targets = (*job)->targets();
+    for (table::Target& each : prepared->targets) each.selected = !target || each.pid == *target;
     prepared->provider = [job = *job](const table::Table& table, const table::Target* about,
                                       const std::vector<std::size_t>& columns) -> Result<table::Rows> {
       return job->Provide(table, about, columns);
     };
     unread = (*job)->problems();
+    if (const incident::Contents* contents = (*job)->incident()) {
+      prepared->recorded_ns = contents->recorded_ns();
+      for (const auto& [name, rows] : contents->left_out()) {
+        if (LowerCase(prepared->sql).find(name.substr(name.rfind('.') + 1)) != std::string::npos)
+          unread.push_back(std::to_string(rows) + " older rows of " + name + " had no room in the file");
+      }
+    }
   }
-  query::QueryAnswer answer = co_await Run(*prepared);
+  query::QueryAnswer answer = co_await Run(*prepared, PoolFor(prepared->format.format));
   for (std::string& problem : unread) answer.warnings.push_back(std::move(problem));
   if (answer.error) {
     const std::string hint = std::exchange(answer.error->hint, "");
@@ -327,7 +338,34 @@ asio::awaitable<Result<server::Content>> Queries::Compute(const server::Request&
   co_return content;
 }
 
-std::shared_ptr<SharedAnswer> Queries::Follow(const server::Request& request, std::optional<pid_t> target) {
+asio::awaitable<Result<Queries::Collected>> Queries::Collect(const Collecting& collecting) {
+  server::Request request;
+  request.right = collecting.shows_locals ? server::Right::kOwn : server::Right::kProfile;
+  request.body = server::Json{{"sql", collecting.sql}, {"format", "rows"}};
+  if (!collecting.job.empty()) request.body["job"] = collecting.job;
+  NoticeNewViews();
+  cluster::Gathering gathering(hosts_.members(), hosts_.Options());
+  Result<query::QueryRequest> prepared =
+      Prepare(request, collecting.target,
+              collecting.target ? std::vector<process::RankProcess>() : collecting.ranks, gathering);
+  if (!prepared.ok()) co_return prepared.error();
+  prepared->history.reset();
+  prepared->limits.timeout_ms = collecting.timeout_ms;
+  // Of our own workers: those for other hosts are for their questions.
+  prepared->format.format = query::Format::kFrame;
+  query::QueryAnswer answer = co_await Run(*prepared, own_);
+  if (answer.error)
+    co_return Error{answer.error->code, answer.error->Text(prepared->sql), answer.error->hint};
+  co_return Collected{std::move(answer), gathering.receipt()};
+}
+
+std::shared_ptr<SharedAnswer> Queries::Follow(const server::Request& asked, std::optional<pid_t> target) {
+  server::Request request = asked;
+  if (!file_.empty()) {
+    request.body["directory"] = file_;
+    request.body.erase("job");
+    request.right = server::Right::kOwn;  // to read the file that its owner serves
+  }
   // All that an answer depends on.
   const std::string what = std::to_string(target.value_or(0)) + " " +
                            std::to_string(static_cast<int>(request.right)) + " " + request.accept + "\n" +

@@ -35,6 +35,25 @@ class Queries {
   // The same for those who ask again and again.
   std::shared_ptr<SharedAnswer> Follow(const server::Request& request, std::optional<pid_t> target);
 
+  // All rows of one table for a file: as Answer(), in the format `frame`, but other hosts of a job are asked,
+  // too, and history is not. With neither target nor job everything of this host is read.
+  struct Collecting {
+    std::string sql;
+    std::optional<pid_t> target;
+    std::string job;
+    bool shows_locals = false;
+    std::int64_t timeout_ms = 0;
+    std::vector<process::RankProcess> ranks;  // of this host, probed or not
+  };
+  struct Collected {
+    query::QueryAnswer answer;
+    cluster::Receipt receipt;
+  };
+  boost::asio::awaitable<Result<Collected>> Collect(const Collecting& collecting);
+
+  // From now on all questions are about this recording, whatever they name.
+  void AskOnly(std::string file) { file_ = std::move(file); }
+
   // The recordings in a directory. As long as somebody holds them, they are not read again.
   boost::asio::awaitable<Result<std::shared_ptr<const RecordedJob>>> Recorded(std::string directory);
 
@@ -43,7 +62,7 @@ class Queries {
                                                           std::optional<pid_t> target);
   QueryPool& PoolFor(query::Format format);
   // When this is cancelled, so is the query.
-  boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request);
+  boost::asio::awaitable<query::QueryAnswer> Run(const query::QueryRequest& request, QueryPool& pool);
   // Lifetime: `gathering` outlives the query. `ranks` are those of this host, when a job is asked about.
   Result<query::QueryRequest> Prepare(const server::Request& request, std::optional<pid_t> target,
                                       const std::vector<process::RankProcess>& ranks,
@@ -60,6 +79,7 @@ class Queries {
   OtherHosts& hosts_;
   const wire::Settings& settings_;
   std::string views_;  // the files with views of the user's own, as they were seen last
+  std::string file_;   // see AskOnly()
   std::shared_ptr<const RecordedJob> recorded_;  // the last one, for a moment
   boost::asio::steady_timer recorded_until_;
   SharedAnswers shared_;

@@ -146,6 +146,15 @@ Result<std::shared_ptr<const RecordedJob>> RecordedJob::Load(const std::string& 
 Result<void> RecordedJob::Load(std::size_t most_events) {
   struct stat info{};
   if (stat(path_.c_str(), &info) != 0) return ErrnoError("look at " + path_);
+  if (S_ISREG(info.st_mode) && incident::IsIncident(path_)) {
+    Result<std::unique_ptr<const incident::Contents>> contents = incident::Contents::Load(path_);
+    if (!contents.ok())
+      return Error{contents.error().code, path_ + ": " + contents.error().message, contents.error().hint};
+    incident_ = std::move(*contents);
+    targets_ = incident_->targets();
+    problems_ = incident_->problems();
+    return {};
+  }
   if (!S_ISDIR(info.st_mode)) {
     const std::int64_t written_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
     Result<void> added =
@@ -274,6 +283,7 @@ void RecordedJob::CompareVersions() {
 
 table::Rows RecordedJob::Provide(const table::Table& table, const table::Target* target,
                                  const std::vector<std::size_t>& columns) const {
+  if (incident_ != nullptr) return incident_->Provide(table, target, columns);
   table::Rows rows(table::TypesOf(table, columns));
   if (table.name != "probing.targets" || target == nullptr) return rows;
   std::vector<table::Value> row;

@@ -1,5 +1,6 @@
 // A job that is known by files only: what torch's Flight Recorder wrote for each rank when it hung, traces of
-// torch.profiler, or a snapshot of torch.cuda.memory.
+// torch.profiler, a snapshot of torch.cuda.memory, or an incident file of ours (src/incident), in which
+// processes keep their numbers and live tables have the rows of then.
 //
 // `probing -t DIRECTORY query` and `diagnose` read such files (`_dump_RANK`, `nccl_trace_rank_RANK`, with or
 // without .json or .pickle; `*.pt.trace.json`, with or without .gz) as if the ranks were targets: the same
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "incident/contents.h"
 #include "ring/arena.h"
 #include "table/rows.h"
 #include "trace/rows.h"
@@ -38,6 +40,8 @@ class RecordedJob {
   const std::vector<table::Target>& targets() const { return targets_; }
   // Files that could not be read, as sentences.
   const std::vector<std::string>& problems() const { return problems_; }
+  // Null unless it is an incident file.
+  const incident::Contents* incident() const { return incident_.get(); }
 
   // Rows of a live table: probing.targets has the ranks (state: recorded, or missing when a group has a rank
   // without a file), all others have none.
@@ -63,6 +67,7 @@ class RecordedJob {
   std::set<std::int64_t> members_;                             // ranks that some group has
   std::map<std::string, std::vector<std::int64_t>> versions_;  // of the format: ranks
   std::vector<std::string> problems_;
+  std::unique_ptr<const incident::Contents> incident_;
 };
 
 }  // namespace probing::daemon

@@ -148,12 +148,28 @@ void Engine::EnsureGlobal(std::string_view sql) {
   metrics_.clear();  // so that training_logs gets its columns there, too
 }
 
+// Macros of ours hide DuckDB's own functions: "the last five minutes" of an incident are those before it.
+void Engine::SetNow(std::optional<std::int64_t> now_ns) {
+  if (now_ns == now_ns_) return;
+  now_ns_ = now_ns;
+  kept_.Clear();
+  for (const char* name : {"now", "get_current_timestamp", "transaction_timestamp"}) {
+    const std::string macro = "memory.main." + std::string(name);
+    (void)RunOwn(api_, connection_,
+                 now_ns ? "CREATE OR REPLACE MACRO " + macro + "() AS CAST(make_timestamp(" +
+                              std::to_string(*now_ns / 1000) + ") AS TIMESTAMPTZ)"
+                        : "DROP MACRO IF EXISTS " + macro);
+  }
+}
+
 Outcome Engine::Execute(std::string_view sql, Sight sight, const Limits& limits, ResultSink& sink) {
   Outcome outcome;
   auto scope = std::make_shared<Scope>();
   scope->targets = std::move(sight.targets);
   scope->history = std::move(sight.history);
   scope->gather = std::move(sight.gather);
+  scope->is_recorded = sight.recorded_ns.has_value();
+  SetNow(sight.recorded_ns);
   catalog_.Enter(scope);
   outcome.error = Run(sql, limits, sink, outcome.rows);
   catalog_.Leave();

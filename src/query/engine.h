@@ -52,6 +52,7 @@ struct Sight {
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;  // without one: rings only
   Gatherer gather;                             // without one: this host only
+  std::optional<std::int64_t> recorded_ns;     // QueryRequest::recorded_ns
 };
 
 struct Outcome {
@@ -70,7 +71,7 @@ class Engine {
   Outcome Execute(std::string_view sql, Sight sight, const Limits& limits, ResultSink& sink);
   Outcome Execute(std::string_view sql, std::vector<table::Target> targets, const Limits& limits,
                   ResultSink& sink) {
-    return Execute(sql, Sight{std::move(targets), std::nullopt, nullptr}, limits, sink);
+    return Execute(sql, Sight{std::move(targets), std::nullopt, nullptr, std::nullopt}, limits, sink);
   }
 
   // Broken files of the view directory, for every answer.
@@ -97,6 +98,7 @@ class Engine {
   Result<void> CreateTables();
   Result<void> CreateViews(bool everywhere);
   void EnsureGlobal(std::string_view sql);
+  void SetNow(std::optional<std::int64_t> now_ns);
   std::optional<SqlError> Run(std::string_view sql, const Limits& limits, ResultSink& sink,
                               std::int64_t& rows);
   std::optional<SqlError> RunStatement(const std::string& sql, const Limits& limits, ResultSink& sink,
@@ -121,6 +123,7 @@ class Engine {
   std::vector<std::string> warnings_;
   ScopedFd writable_file_;
   bool has_global_ = false;
+  std::optional<std::int64_t> now_ns_;  // what now() is; nothing: the present
   bool in_transaction_ = false;
   bool is_broken_ = false;
   std::vector<std::shared_ptr<table::UserTable>> user_tables_;  // shared with their sources

@@ -90,6 +90,7 @@ std::string Encode(const QueryMessage& message) {
   PutLimits(packer, message.limits);
   PutHistory(packer, message.history);
   packer.Put(message.has_gatherer);
+  packer.Put(message.recorded_ns.has_value()).Put(message.recorded_ns.value_or(0));
   packer.Put(message.has_provider).Put(static_cast<std::uint64_t>(message.targets.size()));
   for (const table::Target& target : message.targets) PutTarget(packer, target);
   return packer.Take();
@@ -98,13 +99,16 @@ std::string Encode(const QueryMessage& message) {
 bool Decode(std::string_view payload, QueryMessage& message, std::vector<ScopedFd> files) {
   Unpacker unpacker(payload);
   std::uint64_t target_count = 0;
+  bool is_recorded = false;
+  std::int64_t recorded_ns = 0;
   if (!unpacker.Get(message.sql) || !unpacker.Get(message.format.format) ||
       !unpacker.Get(message.format.width) || !GetLimits(unpacker, message.limits) ||
       !GetHistory(unpacker, message.history) || !unpacker.Get(message.has_gatherer) ||
-      !unpacker.Get(message.has_provider) || !unpacker.Get(target_count) ||
-      target_count > unpacker.rest().size()) {
+      !unpacker.Get(is_recorded) || !unpacker.Get(recorded_ns) || !unpacker.Get(message.has_provider) ||
+      !unpacker.Get(target_count) || target_count > unpacker.rest().size()) {
     return false;
   }
+  if (is_recorded) message.recorded_ns = recorded_ns;
   message.targets.resize(target_count);
   std::size_t next_file = 0;
   for (table::Target& target : message.targets) {

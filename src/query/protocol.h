@@ -61,6 +61,7 @@ struct QueryMessage {  // the targets' descriptors came before, in this order
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;
   bool has_gatherer = false;
+  std::optional<std::int64_t> recorded_ns;
 };
 struct NeedMessage {
   std::string table;

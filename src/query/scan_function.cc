@@ -120,6 +120,7 @@ void Init(duckdb_init_info info) {
     if (data.everywhere || target.selected) request.targets.push_back(&target);
   }
   request.history = scope.history;
+  request.is_recorded = scope.is_recorded;
   if (request.history && data.everywhere) {
     request.history->pid.reset();
     request.history->job.reset();

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -142,6 +143,20 @@ bool IsMadeByEngine(const table::Table& table) {
   return table.name == "probing.tables" || table.name == "probing.columns" || table.name == "probing.drops";
 }
 
+// A live table that this process reads itself, unless what it would read is not what is asked about.
+class SwitchedSource : public table::Source {
+ public:
+  SwitchedSource(std::shared_ptr<table::Source> here, std::shared_ptr<table::Source> recorded)
+      : here_(std::move(here)), recorded_(std::move(recorded)) {}
+  const table::Table& table() const override { return here_->table(); }
+  Result<std::vector<table::Part>> Parts(const table::ScanRequest& request) override {
+    return (request.is_recorded ? recorded_ : here_)->Parts(request);
+  }
+
+ private:
+  const std::shared_ptr<table::Source> here_, recorded_;
+};
+
 class Worker {
  public:
   explicit Worker(std::vector<std::shared_ptr<table::Source>> sources) : sources_(std::move(sources)) {}
@@ -192,12 +207,15 @@ class Worker {
     options.view_directory = message.view_directory;
     for (const table::Table* table : table::AllTables()) {
       if (table->kind != table::Kind::kLive || IsMadeByEngine(*table)) continue;
-      options.sources.push_back(table::MakeRowsSource(
+      std::shared_ptr<table::Source> remote = table::MakeRowsSource(
           {table, [this, table](const table::Target* target, const std::vector<std::size_t>& columns) {
              return remote_.Get(*table, target, columns);
-           }}));
+           }});
+      const auto own = std::ranges::find_if(
+          sources_, [&](const auto& source) { return source->table().name == table->name; });
+      if (own != sources_.end()) remote = std::make_shared<SwitchedSource>(*own, std::move(remote));
+      options.sources.push_back(std::move(remote));
     }
-    for (auto& source : sources_) options.sources.push_back(source);  // these come later and win
     ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(options)));
     return {};
   }
@@ -226,10 +244,11 @@ class Worker {
             return SendFrame(kWorkerSocket, FrameType::kData, std::exchange(end.body, {}));
           },
           message.sql);
-      Outcome outcome = engine_->Execute(message.sql,
-                                         Sight{std::move(message.targets), std::move(message.history),
-                                               message.has_gatherer ? remote_.gatherer() : nullptr},
-                                         message.limits, *writer);
+      Outcome outcome =
+          engine_->Execute(message.sql,
+                           Sight{std::move(message.targets), std::move(message.history),
+                                 message.has_gatherer ? remote_.gatherer() : nullptr, message.recorded_ns},
+                           message.limits, *writer);
       end.error = std::move(outcome.error);
       end.rows = outcome.rows;
       end.warnings = std::move(outcome.warnings);

@@ -62,7 +62,8 @@ Result<void> WorkerProcess::SendQuery(const QueryRequest& request) {
                        request.provider != nullptr,
                        request.targets,
                        request.history,
-                       request.gatherer != nullptr};
+                       request.gatherer != nullptr,
+                       request.recorded_ns};
   return SendFrame(socket_.get(), FrameType::kQuery, Encode(message), files);
 }
 

@@ -144,7 +144,7 @@ class RowsSource : public Source {
     }
     const bool is_read_from_process = function_.table->origin == Origin::kOutside;
     for (const Target* target : request.targets) {
-      if (target->pid > 0 || !is_read_from_process) add(target);
+      if (target->pid > 0 || !is_read_from_process || request.is_recorded) add(target);
     }
     return parts;
   }

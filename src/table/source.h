@@ -55,6 +55,7 @@ struct ScanRequest {
   TimeRange time;
   std::vector<const Target*> targets;  // outlive the cursors
   std::optional<HistoryScope> history;
+  bool is_recorded = false;  // targets are known by a file only, whatever their pid: no process may be read
 };
 
 // Memory for one column of a batch. Values by type: int64_t (also timestamps, in ns), double,
