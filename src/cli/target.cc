@@ -85,9 +85,10 @@ Result<std::string> ParseDirectory(std::string_view word) {
   struct stat info{};
   if (stat(path, &info) != 0) return ErrnoError("look at " + text);
   if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
-    return Error{Code::kUsage, text + " is neither a directory nor a file",
-                 "a directory has history (PROBING_DATA_DIR, with job=… in it) or Flight Recorder's files "
-                 "(_dump_RANK), a file is an incident, a trace of torch.profiler or a snapshot of torch.cuda.memory"};
+    return Error{
+        Code::kUsage, text + " is neither a directory nor a file",
+        "a directory has history (PROBING_DATA_DIR, with job=… in it) or Flight Recorder's files "
+        "(_dump_RANK), a file is an incident, a trace of torch.profiler or a snapshot of torch.cuda.memory"};
   return std::string(path);
 }
 

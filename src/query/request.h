@@ -87,7 +87,7 @@ struct QueryRequest {
   std::vector<table::Target> targets;
   std::optional<table::HistoryScope> history;  // also rows that are in files only
   Provider provider;
-  Gatherer gatherer;                           // null: `global` is this host
+  Gatherer gatherer;  // null: `global` is this host
   // Of an incident: all its rows, also of live tables, come from rings and the provider, and this is now().
   std::optional<std::int64_t> recorded_ns;
   std::shared_ptr<Cancellation> cancellation;  // shared with whoever may cancel; null when nobody may

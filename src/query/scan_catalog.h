@@ -23,7 +23,7 @@ struct Scope {
   std::optional<table::HistoryScope> history;
   std::map<std::string, table::TimeRange, std::less<>> time;  // by table, where the query says so
   Gatherer gather;                                            // null: `global` is this host
-  bool is_recorded = false;                                     // see ScanRequest
+  bool is_recorded = false;                                   // see ScanRequest
   bool is_rehearsal = false;                                  // no table has rows: see Engine::Rehearse
 
   // A target that cannot be read does not spoil the answer about the others.
