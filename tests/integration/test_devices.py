@@ -113,6 +113,29 @@ def test_an_xid_memory_errors_and_a_lost_gpu_are_named(machine: Machine) -> None
     machine.finding("gpu_fault", "the GPU is lost")
 
 
+# What a process used since the look before: the stand-in has samples of one moment, for gpus_test.cc.
+ONE_MOMENT = {"gpu.processes": "util_percent", "system.gpu": "process_util_percent"}
+
+
+@pytest.mark.parametrize("table", ["gpu.health", "gpu.processes", "system.gpu"])
+def test_every_column_of_the_tables_of_gpus_has_values(machine: Machine, table: str) -> None:
+    machine.trouble.write_text("xid,hot")
+    machine.start()
+    own = f"SELECT column_name FROM probing.columns WHERE table_name = '{table}'"
+    not_here = {"rank", "job", ONE_MOMENT.get(table)}  # the target is no rank
+    names = [name for [name] in machine.ask(own) if name not in not_here]
+
+    def never_filled() -> list[str]:
+        [counts] = machine.ask(f"SELECT {', '.join(f'count({name})' for name in names)} FROM {table}")
+        return [name for name, count in zip(names, counts, strict=True) if count == 0]
+
+    assert len(names) > 5
+    only_when_lost = ["fault"] if table == "gpu.health" else []
+    wait_until(lambda: never_filled() == only_when_lost, 30, "values in all other columns")
+    machine.trouble.write_text("lost")
+    wait_until(lambda: never_filled() == [], 30, "values in all columns")
+
+
 def test_the_kernels_log_names_devices_and_processes(machine: Machine) -> None:
     now_us = time.monotonic_ns() // 1000
     pid = machine.target.pid

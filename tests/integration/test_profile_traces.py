@@ -64,6 +64,23 @@ def expected_of(path: Path) -> tuple[Counter, dict[str, float], Counter, int]:
     return counts, times, pairs, sum(map(len, ops.values()))
 
 
+def test_every_column_of_kernels_has_values_in_some_trace(probing: Cli, tmp_path: Path) -> None:
+    with gzip.open(TRACES[0]) as file:
+        trace = json.load(file)
+    for event in trace["traceEvents"]:  # as torch writes it with modules, which none of the recorded ones has
+        if event.get("cat") == "cpu_op":
+            event["args"]["Module Hierarchy"] = "top.layer"
+    with_modules = tmp_path / "modules.json"
+    with_modules.write_text(json.dumps(trace))
+    sql = "SELECT column_name FROM probing.columns WHERE table_name = 'gpu.kernels'"
+    names = [row["column_name"] for row in ask(probing, TRACES[0], sql)]
+    counts: Counter = Counter()
+    for path in [*TRACES, with_modules]:
+        counted = ", ".join(f"count({name}) AS {name}" for name in names)
+        counts.update(ask(probing, path, f"SELECT {counted} FROM gpu.kernels")[0])
+    assert [name for name in names if counts[name] == 0] == ["job"], "a file is of no job"
+
+
 @pytest.mark.parametrize("path", TRACES + RECORDED, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_kernels_their_time_and_operators_are_those_of_the_json(probing: Cli, path: Path) -> None:
     counts, times, pairs, operators = expected_of(path)
