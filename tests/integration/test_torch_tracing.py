@@ -268,7 +268,7 @@ def test_values_at_the_ends_of_steps_take_half_a_percent(monkeypatch: pytest.Mon
     native = MagicMock(table=lambda name: None)  # what C++ code offers
     monkeypatch.setitem(sys.modules, "embedded", MagicMock(__path__=[]))
     monkeypatch.setitem(sys.modules, "embedded.native", native)
-    names: dict[str, Any] = {"__name__": "embedded.exprs", "__package__": "embedded"}
+    names: dict[str, Any] = {"__name__": "embedded.torch.exprs", "__package__": "embedded.torch"}
     source = (harness.ROOT / "src/embedded/torch/exprs.py").read_text()
     exec(compile(source, "exprs.py", "exec"), names)
     clock = names["time"] = Clock()
