@@ -38,6 +38,8 @@
 //                                          problem}: what torch's GPU allocator has, recorded for so long
 //                                          before; own: the job itself records that history; file is where
 //                                          the snapshot can be read on that machine until the next one
+//   POST incident {target? | job?, locals?, max_bytes?}
+//                                          the bytes of an incident file (docs/design/incident.md)
 //   GET  samples?target=PID                {pid, running, period_ns, samples_taken, lost, folded: [{pid, tid,
 //                                          thread_name, stack, classes, on_cpu, has_gil, weight}],
 //                                          bursts: [{reason, running, period_ns, samples_taken, lost,
