@@ -122,9 +122,10 @@ Result<int> ShowFile(const Invocation& invocation, const backtrace::Options& opt
   ASSIGN_OR_RETURN(const std::vector<backtrace::RecordedProcess> processes,
                    RecordedStacks(invocation.directory, options));
   if (processes.empty())
-    return Error{Code::kFailed, "there are no stacks in " + invocation.directory,
-                 options.selection.tid ? "leave out --tid to see all threads"
-                                       : "`probing incident` writes files that have some"};
+    return Error{Code::kUsage, "there are no stacks in " + invocation.directory,
+                 options.selection.tid
+                     ? "leave out --tid to see all threads"
+                     : "`probing incident` writes files that have some; a directory of history has none"};
   const bool json = invocation.Has("--json");
   std::string text;
   for (const auto& [title, picture] : processes) {

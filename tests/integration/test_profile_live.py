@@ -284,7 +284,8 @@ def test_a_profile_beside_tracing_log_points_a_recording_and_a_debugger(
     try:
         probing("-t", pid, "profile", "--steps", 5, timeout=200).expect(0)
         for table in ("python.torch_ops", "python.torch_steps", "python.logpoints"):
-            assert ask(probing, pid, f"SELECT count(*) AS n FROM {table}")[0]["n"] > 0, table
+            sql = f"SELECT count(*) AS n FROM {table}"
+            wait_until(lambda sql=sql: ask(probing, pid, sql)[0]["n"] > 0, 30, f"rows of {table}")
     finally:
         recording.send_signal(signal.SIGINT)
         recording.wait(60)

@@ -107,6 +107,7 @@ def test_a_trace_is_read_by_perfettos_trace_processor(
     assert row["roots"] <= 3, "one slice, unless samples were lost in between"
 
 
+@pytest.mark.slow(180)
 def test_ranks_of_a_job_are_told_apart_by_all_readers(
     probing: Cli, target: StartTarget, tmp_path: Path
 ) -> None:
