@@ -58,6 +58,7 @@ def test_a_handler_that_interrupted_malloc_is_seen_at_any_depth(
         job.kill()
 
 
+@pytest.mark.load_dependent("a helper thread has 300 ms to begin; where it gets no CPU the attach is refused")
 def test_an_allocator_that_looks_at_the_clock_is_not_borrowed_there(
     probing: Cli, target: StartTarget
 ) -> None:
