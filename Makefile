@@ -55,7 +55,7 @@ debug: deps ## The same with g++, assertions and symbols, and the C++ tests, in 
 	@$(call compile,debug,all cpp_tests)
 
 # One that misses a promise keeps none of the others from being measured, nor the page from being made.
-BENCHES := inject sampling query server talk cluster fleet start_hook flight_recorder heap profile
+BENCHES := inject sampling query server talk cluster fleet start_hook flight_recorder heap torch_profile
 .PHONY: bench
 bench: build ## What we promise about cost, measured beside other tools: bench/results, with a page of plots
 	@for part in bench servers torch frameworks; do tools/install_deps.sh $$part || exit 1; done

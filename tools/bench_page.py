@@ -271,7 +271,7 @@ SECTIONS = {
         "Reading torch's Flight Recorder", "bench/flight_recorder.py", flight_recorder
     ),
     "heap": Section("Memory of a process", "bench/heap.py", heap),
-    "profile": Section("torch's profiler in a running job", "bench/profile.py", profile),
+    "torch_profile": Section("torch's profiler in a running job", "bench/torch_profile.py", profile),
 }
 
 

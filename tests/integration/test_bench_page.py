@@ -33,7 +33,8 @@ RESULTS: dict[str, dict[str, object]] = {
         "rows": [{"tool": "probing record", "sampler_cpu_percent": 4.6, "slower_percent": -2.0}],
     },
     "flight_recorder": MACHINE | {"readings": 60, "median_ms": 19.7, "worst_ms": 21.0, "percent": 0.39},
-    "profile": MACHINE | {kind: {"ms": 7.5, "steps": 150} for kind in ("before", "by hand", "ours", "after")},
+    "torch_profile": MACHINE
+    | {kind: {"ms": 7.5, "steps": 150} for kind in ("before", "by hand", "ours", "after")},
     "heap": MACHINE | {"objects": 2_000_000, "runs": 5, "median_s": 3.4, "peak_mb": 523.0},
     "truth": MACHINE
     | {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `probing profile` costs a training step while it is on, beside torch.profiler by hand, and afterwards.
 
-    profile.py [--rounds 8] [--steps 40]
+    torch_profile.py [--rounds 8] [--steps 40]
 
 Two processes train a small transformer on the CPU; one of them is profiled, by hand and by us in turns. Each
 step notes its CPU time. Steps of the two are compared before the first profile and after the last. Ratios of
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/integration"), str(ROOT / "bench")]
 
 import harness  # noqa: E402
-from promises import Promises  # noqa: E402
+from promises import Promises, machine  # noqa: E402
 
 TORCH = ROOT / "build/torch-venv/bin/python"
 MOST_OF_BY_HAND = 1.05  # a step under ours, of one under torch.profiler
@@ -162,7 +162,7 @@ def main() -> int:
     promises.at_most("a step afterwards, of one before", afterwards, MOST_AFTERWARDS)
     results = ROOT / "bench/results"
     results.mkdir(exist_ok=True)
-    (results / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
+    (results / "torch_profile.json").write_text(json.dumps({"machine": machine(), **found}, indent=1) + "\n")
     return promises.exit_code()
 
 
