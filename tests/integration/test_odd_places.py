@@ -151,9 +151,9 @@ def test_from_inside_a_user_namespace_a_job_outside_is_refused_by_name(
 
 def test_a_number_of_another_pid_namespace_is_told_as_it_is_here(probing: Cli, target: StartTarget) -> None:
     own = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    holder = target(
-        "sleep", prefix=[*own, "sh", "-c", '"$@"; exit', "sh"]
-    )  # a shell is 1 there, the job another
+    # A shell is 1 there; the job's number is one that nothing here is likely to have.
+    number_it = 'echo 30000 > /proc/sys/kernel/ns_last_pid; "$@"; exit'
+    holder = target("sleep", prefix=[*own, "sh", "-c", number_it, "sh"])
     inner = wait_until(lambda: next(iter(inner_pids(holder.pid)), None), 20, "the job in its namespace")
     pid, number = inner
     if Path(f"/proc/{number}").exists():
