@@ -1,6 +1,5 @@
 #include "daemon/incident_watch.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "daemon/diagnosis.h"
 #include "daemon/incident.h"
 #include "daemon/log.h"
+#include "history/folders.h"
 
 namespace probing::daemon {
 namespace asio = boost::asio;
@@ -51,13 +51,6 @@ std::string NameOf(const std::string& class_name) {
   std::snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02dZ-", utc.tm_year + 1900, utc.tm_mon + 1,
                 utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
   return std::string(kPrefix) + text + class_name + std::string(kSuffix);
-}
-
-Result<void> MakeFolders(const std::string& path) {
-  for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
-    mkdir(path.substr(0, at).c_str(), 0700);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoError("create the folder " + path);
-  return {};
 }
 
 // Leaves room for one more of `most`.
@@ -148,7 +141,7 @@ asio::awaitable<bool> IncidentWatch::Write(const Json& finding) {
   const auto most = static_cast<std::size_t>(daemon_.settings.GetNumber("probing.incident.files"));
   const std::string path = directory + "/" + NameOf(class_name);
   const Result<void> written = co_await Aside(daemon_, [&]() -> Result<void> {
-    RETURN_IF_ERROR(MakeFolders(directory));
+    RETURN_IF_ERROR(history::MakeFolders("", directory.substr(1)));
     RemoveOldest(directory, most);
     return WriteNewFile(path, *incident);
   });
