@@ -62,8 +62,8 @@ struct Command {
   bool target_may_be_directory = false;  // of history files
   bool target_may_be_store = false;      // of many hosts: clickhouse://…
   bool target_may_be_job = false;        // all ranks of this host
-  // For a job it is run for each rank: one after the other, or all at once.
-  enum class OfJob : std::uint8_t { kNo, kInTurn, kAtOnce } for_each_rank = OfJob::kNo;
+  // For a job it may be run for each rank, one after the other.
+  enum class OfJob : std::uint8_t { kNo, kInTurn } for_each_rank = OfJob::kNo;
   // Elsewhere its target may be left out although it takes one, even when there are several.
   bool all_is_fine = false;
   bool only_here = false;  // it does something to this machine
